@@ -7,7 +7,10 @@
 import { Schema } from "effect"
 import { readFileSync, writeFileSync } from "node:fs"
 
-const files = ["package-lock.json", "scripts/bench/package-lock.json", "scripts/lint/package-lock.json"]
+const files = [
+  "package-lock.json",
+  ...["bench", "lint", "mutants"].map((name) => `scripts/${name}/package-lock.json`)
+]
 const Entry = Schema.Record(Schema.String, Schema.Unknown)
 const Lockfile = Schema.StructWithRest(Schema.Struct({ packages: Schema.Record(Schema.String, Entry) }), [
   Entry

@@ -1,64 +1,93 @@
 /**
- * Breaks lines that hold a guarantee, one at a time, and runs the tests that should notice. A mutant that survives
- * shows a guarantee that no test holds.
+ * Breaks the source, one place at a time in a copy of the checkout, and runs the tests that should notice. A mutant that
+ * survives shows what no test holds.
  *
- *     npm run mutants                     every mutant (an hour on two cores)
- *     npm run mutants -- delivery shards  only those whose area, file or change contains one of the words
- *     npm run mutants -- --shard 2/5      the second fifth of them
- *     npm run mutants -- --workers 1      one at a time, to leave processors to others
- *     npm run mutants -- --check          only that each line of the list is still in the source (part of `npm test`)
+ *     npm run mutants -- src/domain/delivery              the files of a folder
+ *     npm run mutants -- src/domain/Ids.ts:20-40          lines of a file
+ *     npm run mutants -- src/domain/delivery --workers 1  to leave processors to others
+ *     npm run mutants -- sql                              the statements in scripts/mutants/list.ts
+ *     npm run mutants -- sql Grants                       those whose file or text contains a word
  *
- * Each mutant runs in a copy of the checkout, so that the checkout is never broken, even if this process is killed. A
- * later run on the same machine is faster: it first tries the test that noticed a mutant the last time.
+ * StrykerJS breaks every expression of a path. The tests are those at the same path in `test`, or at the nearest folder
+ * above it that has tests, and those that `--tests` names, which may be repeated.
  */
+import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
+import { Effect } from "effect"
+import { spawnSync } from "node:child_process"
+import { existsSync, statSync } from "node:fs"
 import { availableParallelism } from "node:os"
-import { checkList, mutants, type Outcome, unexplained } from "./mutants/list.ts"
+import path from "node:path"
+import { mutants, root } from "./mutants/list.ts"
 import { failUsage, parseOptions } from "./parseOptions.ts"
 
-const print = ({ killedBy, millis, mutant }: Outcome): void => {
-  const outcome =
-    killedBy === undefined ? (mutant.equivalent === undefined ? "SURVIVED  " : "equivalent") : "killed    "
-  const reason = killedBy === undefined ? (mutant.equivalent ?? "") : `by test/${killedBy}`
-  const change = `${mutant.from.replaceAll(/\s+/g, " ")} → ${mutant.to.replaceAll(/\s+/g, " ") || "(removed)"}`
-  console.log(`${outcome} src/${mutant.file}: ${change} ${reason} (${Math.round(millis / 1_000)} s)`)
+const stryker = "scripts/mutants/node_modules/@stryker-mutator/core/bin/stryker.js"
+
+/** `src/a/B.ts:3-5` → `src/a/B.ts`. */
+const withoutLines = (place: string): string => place.replace(/:.*/, "")
+
+const isFolder = (place: string): boolean => statSync(path.join(root, place)).isDirectory()
+
+/** The test files of a path without `.ts` or `.test.ts`, as patterns; of the folder above if it has none. */
+const testsOf = (place: string): ReadonlyArray<string> => {
+  const found = [
+    ...(existsSync(path.join(root, `${place}.test.ts`)) ? [`${place}.test.ts`] : []),
+    ...(existsSync(path.join(root, place)) ? [`${place}/**/*.test.ts`] : [])
+  ]
+  return found.length > 0 ? found : testsOf(path.posix.dirname(place))
 }
 
 const { positionals, values } = parseOptions(import.meta.filename, {
   allowPositionals: true,
   options: {
-    check: { type: "boolean", default: false },
-    shard: { type: "string", default: "1/1" },
-    // Many tests wait most of their time: for a lease, a deadline, a page.
-    workers: { type: "string", default: String(Math.ceil(availableParallelism() * 1.5)) }
+    tests: { type: "string", multiple: true, default: [] },
+    workers: { type: "string" }
   }
 })
+const [first, ...words] = positionals
+if (first === undefined) failUsage(import.meta.filename, 'Name a file or a folder of src, or "sql"')
+if (values.workers !== undefined && !(Number(values.workers) >= 1))
+  failUsage(import.meta.filename, `--workers is a number, not ${values.workers}`)
 
-const stale = checkList()
-for (const line of stale) console.error(line)
-if (stale.length > 0) process.exitCode = 1
-else if (values.check) console.log(`${mutants.length} mutants`)
-else {
+const runSql = async (): Promise<void> => {
   const chosen = mutants.filter(
-    ({ area, file, from, to }) =>
-      positionals.length === 0 ||
-      positionals.some((word) =>
-        [area, file, from, to].some((text) => text.toLowerCase().includes(word.toLowerCase()))
-      )
+    ({ file, from }) => words.length === 0 || words.some((word) => `${file} ${from}`.includes(word))
   )
-  if (chosen.length === 0) failUsage(import.meta.filename, `No mutant matches ${positionals.join(" ")}`)
-  const [shard = NaN, shards = NaN] = values.shard.split("/").map(Number)
-  if (!(shard >= 1 && shard <= shards))
-    failUsage(import.meta.filename, `--shard is like 2/5, not ${values.shard}`)
-  if (!(Number(values.workers) >= 1))
-    failUsage(import.meta.filename, `--workers is a number, not ${values.workers}`)
+  if (chosen.length === 0) failUsage(import.meta.filename, `No mutant contains ${words.join(" or ")}`)
+  // Only here, because it loads the service.
   const { runMutants } = await import("./mutants/run.ts")
-  const some = chosen.filter((_, index) => index % shards === shard - 1)
-  const outcomes = await runMutants(some, Number(values.workers), print)
-  const survivors = unexplained(outcomes)
-  const killed = outcomes.filter(({ killedBy }) => killedBy !== undefined).length
-  const equivalent = outcomes.length - killed - survivors.length
-  console.log(
-    `\n${killed} killed, ${equivalent} equivalent, ${survivors.length} survived of ${outcomes.length}`
+  NodeRuntime.runMain(
+    Effect.map(runMutants(chosen, Number(values.workers ?? availableParallelism())), (areKilled) => {
+      if (!areKilled) process.exitCode = 1
+    })
   )
-  if (survivors.length > 0) process.exitCode = 1
 }
+
+const runStryker = (): void => {
+  for (const place of positionals) {
+    if (!place.startsWith("src/") || !existsSync(path.join(root, withoutLines(place))))
+      failUsage(import.meta.filename, `${place} is no file or folder of src`)
+  }
+  for (const test of values.tests) {
+    if (!test.startsWith("test/") || !existsSync(path.join(root, test)))
+      failUsage(import.meta.filename, `${test} is no file or folder of test`)
+  }
+  const tests = [
+    ...positionals.map((place) => withoutLines(place).replace(/^src/, "test")),
+    ...values.tests
+  ].flatMap((place) => testsOf(place.replace(/(\.test)?\.tsx?$/, "")))
+  const mutated = positionals.map((place) => (isFolder(withoutLines(place)) ? `${place}/**/*.ts` : place))
+  const concurrency = values.workers === undefined ? [] : ["--concurrency", values.workers]
+  const { status } = spawnSync(
+    process.execPath,
+    [stryker, "run", "scripts/mutants/stryker.config.json", "--mutate", mutated.join(","), ...concurrency],
+    {
+      cwd: root,
+      env: { ...process.env, COUNTERSIGN_MUTANTS_TESTS: [...new Set(tests)].join(",") },
+      stdio: "inherit"
+    }
+  )
+  process.exitCode = status ?? 1
+}
+
+if (first === "sql") await runSql()
+else runStryker()

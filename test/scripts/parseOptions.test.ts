@@ -20,8 +20,11 @@ describe("Options of scripts", () => {
 
   it.each([
     ["mutants", ["--nothing"], "Unknown option '--nothing'"],
-    ["mutants", ["nothing-like-it"], "No mutant matches nothing-like-it"],
-    ["mutants", ["shards", "--shard", "3/2"], "--shard is like 2/5, not 3/2"],
+    ["mutants", [], 'Name a file or a folder of src, or "sql"'],
+    ["mutants", ["sql", "nothing-like-it"], "No mutant contains nothing-like-it"],
+    ["mutants", ["src/nothing-like-it"], "src/nothing-like-it is no file or folder of src"],
+    ["mutants", ["src/domain", "--tests", "test/nothing"], "test/nothing is no file or folder of test"],
+    ["mutants", ["src/domain", "--workers", "none"], "--workers is a number, not none"],
     ["simulate", ["--seeds", "many"], "--seeds is a number, not many"],
     ["simulate", ["--plant", "nothing"], "--plant is one of lease-margin"]
   ] as const)("npm run %s -- %j prints what is wrong, and the usage", (script, args, problem) => {
