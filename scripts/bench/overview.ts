@@ -1,6 +1,6 @@
 /**
  * The console's overview on a million approvals, deliveries, runs and feedback records of one organization in 30 days: the time of each
- * part, in this process; and what the triggers that keep its counts add to the statements that write, in batches and one by one.
+ * part, in this process.
  */
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
@@ -8,7 +8,8 @@ import { Authorized } from "../../src/api/Authorization.ts"
 import { Overview } from "../../src/server/console/Overview.ts"
 import { ApiKeys } from "../../src/server/identity/ApiKeys.ts"
 import { Countersign } from "../../src/testing/index.ts"
-import { alternate, atMost, line, machine } from "./measure.ts"
+import { countRows } from "../../test/support/counts.ts"
+import { atMost, machine } from "./measure.ts"
 
 const ROWS = Number(process.env["BENCH_ROWS"] ?? "1000000")
 const SEED_BATCH = 10_000
@@ -114,102 +115,6 @@ const seedNames = Effect.fnUntraced(function* (org_id: string) {
   `
 })
 
-/** A statement that writes, with the trigger that counts what it writes. */
-interface Write {
-  readonly what: string
-  readonly table: string
-  readonly triggers: ReadonlyArray<string>
-  readonly rows: number
-  /** Runs the statement on fresh rows; `number` differs in each round. */
-  readonly run: (sql: SqlClient.SqlClient, org_id: string, number: number) => Effect.Effect<unknown, unknown>
-}
-
-const deliver =
-  (rows: number): Write["run"] =>
-  (sql, org_id, number) =>
-    sql`
-      UPDATE deliveries
-      SET status = CASE status WHEN 'failed' THEN 'delivered' ELSE 'failed' END
-      WHERE org_id = ${org_id}
-        AND destination_id = 'nep_7'
-        AND delivery_id IN (
-          SELECT 'ndl_' || lpad(((${number}::int * ${rows}::int + n) * 50 + 7)::text, 9, '0')
-          FROM generate_series(1, ${rows}::int) AS n
-        )
-    `
-
-const writes: ReadonlyArray<Write> = [
-  {
-    what: "results of 200 deliveries",
-    table: "deliveries",
-    triggers: ["deliveries_updated"],
-    rows: 200,
-    run: deliver(200)
-  },
-  {
-    what: "the result of one delivery",
-    table: "deliveries",
-    triggers: ["deliveries_updated"],
-    rows: 1,
-    run: deliver(1)
-  },
-  {
-    what: "one run",
-    table: "runs",
-    triggers: ["runs_counted"],
-    rows: 1,
-    run: (sql, org_id, number) => sql`
-      INSERT INTO runs (
-        org_id, trace_id, run_id, task_id, release_id, source, status, input, metadata, provider_calls, created_at,
-        created_by_id, created_by_name
-      ) VALUES (
-        ${org_id}, ${`more${number}`}, ${`run_z${number}`}, 'tsk_1', 'rel_1', 'provider', 'succeeded', '{}', '{}', 1, now(),
-        'key_1', 'agent'
-      )
-    `
-  },
-  {
-    what: "one decision",
-    table: "approvals",
-    triggers: ["approvals_updated"],
-    rows: 1,
-    run: (sql, org_id, number) => sql`
-      UPDATE approvals
-      SET status = 'rejected'
-      WHERE org_id = ${org_id}
-        AND approval_id = ${`apr_${String(number * 7 + 1).padStart(9, "0")}`}
-    `
-  }
-]
-
-/** Statements of one round. */
-const STATEMENTS = 50
-
-/** Time of a statement with and without its trigger, in microseconds a row. */
-const measureWrite = Effect.fnUntraced(function* (
-  org_id: string,
-  { rows, run, table, triggers, what }: Write
-) {
-  const sql = yield* SqlClient.SqlClient
-  let number = 0
-  const side = (isEnabled: boolean) => async () => {
-    for (const trigger of triggers)
-      await Effect.runPromise(
-        sql.unsafe(`ALTER TABLE ${table} ${isEnabled ? "ENABLE" : "DISABLE"} TRIGGER ${trigger}`)
-      )
-    const start = performance.now()
-    for (let count = 0; count < STATEMENTS; count++)
-      await Effect.runPromise(Effect.orDie(run(sql, org_id, number++)))
-    return ((performance.now() - start) * 1_000) / STATEMENTS / rows
-  }
-  const [without = [], counted = []] = yield* Effect.promise(() =>
-    alternate([side(false), side(true)], { warmUp: 1, rounds: ROUNDS })
-  )
-  yield* sql.unsafe(`ALTER TABLE ${table} ENABLE TRIGGER ${triggers.join(", ")}`)
-  console.log(line(`${what}, not counted`, without, "µs a row"))
-  console.log(line(`${what}, counted`, counted, "µs a row"))
-})
-
 await Effect.runPromise(
   Effect.gen(function* () {
     const { client, key } = yield* Countersign
@@ -237,6 +142,7 @@ await Effect.runPromise(
     for (const seed of [seedApprovals, seedDeliveries, seedRuns, seedFeedback])
       for (let from = 1; from <= ROWS; from += SEED_BATCH)
         yield* patiently(seed(org_id, from, Math.min(ROWS, from + SEED_BATCH - 1)))
+    yield* patiently(countRows(org_id))
     yield* patiently(sql`ANALYZE`)
     console.log(
       `\nOverview of ${ROWS.toLocaleString("en")} approvals, deliveries, runs and feedback records\n`
@@ -261,8 +167,6 @@ await Effect.runPromise(
         console.log(atMost(`${name}, ${period}`, times, LIMIT_MILLIS, "ms"))
       }
     }
-    console.log("\nStatements that write, without and with their counts\n")
-    for (const write of writes) yield* measureWrite(org_id, write)
     if (process.env["BENCH_EXPLAIN"] !== undefined) {
       for (const table of [
         "approval_counts",

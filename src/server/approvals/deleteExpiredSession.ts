@@ -4,7 +4,7 @@ import { idBound, SessionId } from "../../domain/Ids.ts"
 import { toDate } from "../../domain/Time.ts"
 import type { StoredUsage } from "../identity/StoredUsage.ts"
 import { rowsOf } from "../store/rows.ts"
-import { type Expiry, type ExpiredDeletion, keepCounts } from "../tasks/deleteExpired.ts"
+import type { ExpiredDeletion, Expiry } from "../tasks/deleteExpired.ts"
 import { deleteSession } from "./deleteSessions.ts"
 
 /** Sessions that one transaction deletes. */
@@ -50,11 +50,15 @@ export const deleteExpiredSession = Effect.fnUntraced(function* (
     LIMIT ${MAX_SESSIONS}
     FOR UPDATE SKIP LOCKED
   `)
-  yield* keepCounts(sql)
   let sessions = 0
   let isWhole = true
   for (const { session_id } of found) {
-    const deleted = yield* deleteSession(sql, org_id, session_id, { usage, now, conditions })
+    const deleted = yield* deleteSession(sql, org_id, session_id, {
+      usage,
+      now,
+      keepsCounts: true,
+      conditions
+    })
     sessions += deleted.sessions
     isWhole &&= deleted.isGone
     // The rest of a large session is for the next transaction.

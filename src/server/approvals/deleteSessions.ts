@@ -5,6 +5,7 @@ import type { Timestamp } from "../../domain/Time.ts"
 import { rowBytes, type StoredUsage } from "../identity/StoredUsage.ts"
 import { rowsOf } from "../store/rows.ts"
 import { rememberTraces } from "../telemetry/eraseSpans.ts"
+import { approvalCounts, countedApprovalColumns } from "./approvalCounts.ts"
 
 /** Rows of one table that one call deletes. */
 const BATCH_ROWS = 2_000
@@ -30,6 +31,8 @@ const sessionRows = rowsOf(Schema.Struct({ trace_id: TraceId, metadata_bytes: Sc
 export interface SessionDeletion {
   readonly usage: StoredUsage["Service"]
   readonly now: Timestamp
+  /** Whether the approvals stay in the counts per day, which contain no personal data: retention keeps them, an erasure does not. */
+  readonly keepsCounts: boolean
   /** Conditions that the session must still meet once it is locked; it is left alone otherwise. */
   readonly conditions?: ReadonlyArray<Statement.Fragment>
 }
@@ -45,7 +48,7 @@ export const deleteSession = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   session_id: SessionId,
-  { conditions = [], now, usage }: SessionDeletion
+  { conditions = [], keepsCounts, now, usage }: SessionDeletion
 ) {
   const session = yield* sessionRows.first(sql`
     SELECT trace_id, coalesce(octet_length(metadata::text), 0) AS metadata_bytes
@@ -57,6 +60,7 @@ export const deleteSession = Effect.fnUntraced(function* (
   let isGone = true
   let freed = 0
   for (const { bytes, table } of CHILDREN) {
+    const isCounted = table === "approvals" && !keepsCounts
     const [deleted] = yield* sql<{ readonly rows: number; readonly bytes: number }>`
       WITH deleted AS (
         DELETE FROM ${sql(table)}
@@ -67,8 +71,9 @@ export const deleteSession = Effect.fnUntraced(function* (
             AND session_id = ${session_id}
           LIMIT ${BATCH_ROWS}
         ))
-        RETURNING ${sql.literal(bytes)} AS bytes
+        RETURNING ${sql.literal(`${bytes} AS bytes${isCounted ? `, ${countedApprovalColumns()}` : ""}`)}
       )
+      ${isCounted ? sql`, ${approvalCounts(sql, "deleted", -1)}` : sql.literal("")}
       SELECT count(*)::int AS rows, coalesce(sum(bytes), 0)::float8 AS bytes
       FROM deleted
     `

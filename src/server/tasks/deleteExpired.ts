@@ -68,13 +68,10 @@ const firstOf = <Row>(rows: ReadonlyArray<Row>, shareOf: (row: Row) => number): 
   return end < 0 ? rows : rows.slice(0, end)
 }
 
-/** Lets counts per day stay when runs, feedback or approvals are deleted in this transaction: they tell nothing about a person. */
-export const keepCounts = (sql: SqlClient.SqlClient) =>
-  sql`SELECT set_config('countersign.keeps_feedback_counts', 'on', true)`
-
 /**
  * Deletes the oldest expired runs of an organization with the feedback on them, task by task. A run with a staged
- * correction stays until the correction is promoted, rejected or unstaged. The examples that corrections became stay.
+ * correction stays until the correction is promoted, rejected or unstaged. The examples that corrections became stay, and so do the counts
+ * per day, which contain no personal data.
  *
  * Runs are in the order of their time in the index, so this reads the oldest of each task, and past those with staged
  * corrections, of which a task can have 10,000.
@@ -120,7 +117,6 @@ export const deleteExpiredRuns = Effect.fnUntraced(function* (
     WHERE tasks.org_id = ${org_id}
     LIMIT ${MAX_RUNS}
   `)
-  yield* keepCounts(sql)
   // Not more feedback than one transaction deletes. A run with more than that loses it first.
   const selected = firstOf(runs, ({ feedback, metadata_bytes }) => feedback / mostFeedback(metadata_bytes))
   const [first] = selected
@@ -160,7 +156,7 @@ export const deleteExpiredRuns = Effect.fnUntraced(function* (
   return result
 })
 
-/** Deletes the oldest expired feedback of an organization, except staged corrections. */
+/** Deletes the oldest expired feedback of an organization, except staged corrections. The counts per day stay. */
 export const deleteExpiredFeedback = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   usage: StoredUsage["Service"],
@@ -188,7 +184,6 @@ export const deleteExpiredFeedback = Effect.fnUntraced(function* (
     FOR UPDATE SKIP LOCKED
   `)
   const feedback = firstOf(expired, ({ metadata_bytes }) => 1 / mostFeedback(metadata_bytes))
-  yield* keepCounts(sql)
   yield* deleteFeedbackRows(sql, usage, org_id, feedback)
   const result: ExpiredDeletion = {
     deleted: { feedback: feedback.length },

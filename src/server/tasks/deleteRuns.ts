@@ -10,6 +10,8 @@ import { atomic, requireTransaction } from "../store/transaction.ts"
 import { rememberTraces } from "../telemetry/eraseSpans.ts"
 import { acquireDatasetLock } from "./Datasets/datasetLock.ts"
 import { deleteResultsAhead, eraseExamples, findPromoted } from "./Datasets/erasedRows.ts"
+import { countedFeedbackColumns, feedbackCounts } from "./feedbackCounts.ts"
+import { countedRunColumns, runCounts } from "./runCounts.ts"
 
 /** Runs that one transaction deletes. */
 export const MAX_DELETED_RUNS = 200
@@ -80,7 +82,7 @@ const feedbackRows = rowsOf(
 type FeedbackToDelete = Effect.Success<ReturnType<typeof lockFeedbackOf>>[number]
 
 /**
- * Deletes runs with the feedback on them, in the caller's transaction. Locks the runs first: feedback that is being
+ * Deletes runs with the feedback on them, also from the counts, in the caller's transaction. Locks the runs first: feedback that is being
  * inserted holds a lock on its run, so this waits for it and then deletes it too. Call it again while `more`. Returns
  * `undefined` if it needs the dataset lock.
  */
@@ -105,17 +107,26 @@ export const deleteRuns = Effect.fnUntraced(function* (
   `)
   const found = yield* lockFeedbackOf(sql, org_id, trace_ids)
   const feedback = firstOf(found, options)
-  const also = yield* deleteFeedback(sql, usage, selection, feedback, options, hasLock)
-  if (also === undefined) return undefined
-  if (also.more) return { runs: 0, feedback: 0, examples: 0, more: true } satisfies DeletedRuns
-  const { examples } = also
+  const erased = yield* eraseExamplesOf(sql, usage, selection, feedback, options, hasLock)
+  if (erased === undefined) return undefined
+  if (erased.more) return { runs: 0, feedback: 0, examples: 0, more: true } satisfies DeletedRuns
+  const { examples } = erased
   const more = feedback.length < found.length
+  // Runs are counted before their feedback, as by an import, or the two could deadlock.
+  if (!more) {
+    yield* sql`
+      WITH deleted AS (
+        DELETE FROM runs
+        WHERE org_id = ${org_id}
+          AND trace_id = ANY(${textArray(trace_ids)})
+        RETURNING ${sql.literal(countedRunColumns())}
+      ), ${runCounts(sql, "deleted", -1)}
+      SELECT count(*)::int AS deleted
+      FROM deleted
+    `
+  }
+  yield* deleteFeedbackRows(sql, usage, org_id, feedback, erased.bytes)
   if (more) return { runs: 0, feedback: feedback.length, examples, more } satisfies DeletedRuns
-  yield* sql`
-    DELETE FROM runs
-    WHERE org_id = ${org_id}
-      AND trace_id = ANY(${textArray(trace_ids)})
-  `
   yield* rememberTraces(sql, org_id, trace_ids, options.now)
   const bytes = runs.reduce((sum, run) => sum + run.bytes + rowBytes.run, 0)
   yield* sql.afterCommit(Effect.sync(() => usage.add(org_id, { runs: -runs.length, bytes: -bytes })))
@@ -149,11 +160,27 @@ const firstOf = (
 }
 
 /**
- * Deletes locked feedback of one task in the caller's transaction, and the examples that its corrections became, if
+ * Deletes locked feedback of one task, also from the counts, in the caller's transaction, and the examples that its corrections became, if
  * `erasesExamples`: then at most `MAX_ERASED_EXAMPLES` are corrections. Call it again while `more`. Returns `undefined` if
- * it needs the dataset lock. A trigger subtracts the feedback from the counts.
+ * it needs the dataset lock.
  */
 export const deleteFeedback = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  usage: StoredUsage["Service"],
+  selection: Pick<RunSelection, "org_id" | "task_id">,
+  feedback: ReadonlyArray<FeedbackToDelete>,
+  options: RunDeletionOptions,
+  hasLock: boolean
+) {
+  const erased = yield* eraseExamplesOf(sql, usage, selection, feedback, options, hasLock)
+  if (erased === undefined) return undefined
+  const { bytes, examples, more } = erased
+  if (!more) yield* deleteFeedbackRows(sql, usage, selection.org_id, feedback, bytes)
+  return { examples, more } satisfies DeletedFeedback
+})
+
+/** Erases the examples of feedback that is about to be deleted, and returns their size too; see `deleteFeedback`. */
+const eraseExamplesOf = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   usage: StoredUsage["Service"],
   { org_id, task_id }: Pick<RunSelection, "org_id" | "task_id">,
@@ -161,25 +188,40 @@ export const deleteFeedback = Effect.fnUntraced(function* (
   { erasesExamples, now }: RunDeletionOptions,
   hasLock: boolean
 ) {
-  if (feedback.length === 0) return { examples: 0, more: false } satisfies DeletedFeedback
+  if (!erasesExamples || !feedback.some(isCorrection)) return { examples: 0, bytes: 0, more: false }
+  if (!hasLock) return undefined
   const ids = feedback.map(({ feedback_id }) => feedback_id)
-  const hasCorrection = feedback.some(isCorrection)
-  if (erasesExamples && hasCorrection && !hasLock) return undefined
-  const examples = erasesExamples && hasCorrection ? yield* findPromoted(sql, org_id, task_id, ids) : []
+  const examples = yield* findPromoted(sql, org_id, task_id, ids)
   const results = yield* deleteResultsAhead(sql, org_id, examples)
   if (!results.isOver) {
     yield* sql.afterCommit(Effect.sync(() => usage.add(org_id, { bytes: -results.bytes })))
-    return { examples: 0, more: true } satisfies DeletedFeedback
+    return { examples: 0, bytes: 0, more: true }
   }
-  const erased = results.bytes + (yield* eraseExamples(sql, org_id, task_id, examples, now))
+  const bytes = results.bytes + (yield* eraseExamples(sql, org_id, task_id, examples, now))
+  return { examples: examples.length, bytes, more: false }
+})
+
+/** Deletes feedback from the log and the counts. `erased` is the size of the examples that were erased with it. */
+const deleteFeedbackRows = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  usage: StoredUsage["Service"],
+  org_id: OrgId,
+  feedback: ReadonlyArray<FeedbackToDelete>,
+  erased: number
+) {
+  if (feedback.length === 0) return
   yield* sql`
-    DELETE FROM feedback
-    WHERE org_id = ${org_id}
-      AND feedback_id = ANY(${textArray(ids)})
+    WITH deleted AS (
+      DELETE FROM feedback
+      WHERE org_id = ${org_id}
+        AND feedback_id = ANY(${textArray(feedback.map(({ feedback_id }) => feedback_id))})
+      RETURNING ${sql.literal(countedFeedbackColumns())}
+    ), ${feedbackCounts(sql, "deleted", -1)}
+    SELECT count(*)::int AS deleted
+    FROM deleted
   `
   const bytes = feedback.reduce((sum, row) => sum + row.bytes + rowBytes.feedback, erased)
-  yield* sql.afterCommit(Effect.sync(() => usage.add(org_id, { feedback: -ids.length, bytes: -bytes })))
-  return { examples: examples.length, more: false } satisfies DeletedFeedback
+  yield* sql.afterCommit(Effect.sync(() => usage.add(org_id, { feedback: -feedback.length, bytes: -bytes })))
 })
 
 /** Locks feedback that a scan has found, except feedback that was deleted meanwhile, until the transaction ends. */

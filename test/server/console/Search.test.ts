@@ -195,7 +195,8 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Search",
         Effect.gen(function* () {
           return yield* deleteSession(sql, principal.org_id, first.session_id, {
             usage,
-            now: yield* clock.now
+            now: yield* clock.now,
+            keepsCounts: false
           })
         })
       )

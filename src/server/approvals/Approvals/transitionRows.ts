@@ -5,6 +5,7 @@ import { nextTransitionAt } from "../../../domain/approvals/ApprovalState.ts"
 import type { ApprovalId, OrgId, SessionId } from "../../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../../domain/Time.ts"
 import { boolArray, int4Array, textArray, timestamptzArray } from "../../store/pgArrays.ts"
+import { approvalCounts, countedApprovalColumns } from "../approvalCounts.ts"
 import { ApprovalRow, stateOf, withoutProposal } from "../approvalRows.ts"
 
 /** No transition writes or sends the arguments, or what tells of them. */
@@ -127,21 +128,27 @@ export const stateArrays = (
   `
 
 /**
- * Writes the new states of approvals. The caller has locked their sessions' rows, so that there are no concurrent transitions. The request
- * and the terms of an approval never change.
+ * Writes the new states of pending approvals. The caller has locked their sessions' rows, so that there are no concurrent transitions. The
+ * request and the terms of an approval never change.
  */
 export const updateApprovals = (sql: SqlClient.SqlClient, rows: Arr.NonEmptyReadonlyArray<ApprovalRow>) =>
   sql`
-    UPDATE approvals
-    SET
-      ${assignState(sql, "updated")}
-    FROM unnest(
-      ${textArray(rows.map((row) => row.org_id))}::text[],
-      ${textArray(rows.map((row) => row.approval_id))}::text[],
-      ${stateArrays(sql, rows)}
-    ) AS updated (org_id, approval_id, ${sql.literal(stateColumns.join(", "))})
-    WHERE approvals.org_id = updated.org_id
-      AND approvals.approval_id = updated.approval_id
+    WITH transitioned AS (
+      UPDATE approvals
+      SET
+        ${assignState(sql, "updated")}
+      FROM unnest(
+        ${textArray(rows.map((row) => row.org_id))}::text[],
+        ${textArray(rows.map((row) => row.approval_id))}::text[],
+        ${stateArrays(sql, rows)}
+      ) AS updated (org_id, approval_id, ${sql.literal(stateColumns.join(", "))})
+      WHERE approvals.org_id = updated.org_id
+        AND approvals.approval_id = updated.approval_id
+        AND approvals.status = 'pending'
+      RETURNING ${sql.literal(countedApprovalColumns("approvals"))}
+    ), ${approvalCounts(sql, "transitioned", 1)}
+    SELECT count(*)::int AS updated
+    FROM transitioned
   `
 
 /** Keyset cursor over due approvals. */

@@ -17,4 +17,6 @@ export interface ChangePart {
   readonly ctes: ReadonlyArray<Statement.Fragment>
   /** Inserts of further rows for the writes that were applied. */
   readonly inserts: ReadonlyArray<Statement.Fragment>
+  /** The counts of the changed rows. */
+  readonly counts?: ReadonlyArray<Statement.Fragment>
 }

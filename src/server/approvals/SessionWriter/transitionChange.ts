@@ -1,5 +1,6 @@
 import type { SqlClient } from "effect/sql"
 import { boolArray, int4Array, textArray, timestamptzArray } from "../../store/pgArrays.ts"
+import { approvalCounts, countedApprovalColumns } from "../approvalCounts.ts"
 import { assignState, stateArrays, stateColumns } from "../Approvals/transitionRows.ts"
 import type { ChangeOf, ChangePart, Op } from "./Op.ts"
 
@@ -44,9 +45,10 @@ export const transitionChange = (
               AND a.expiring_notified = n.old_expiring_notified
               -- Votes are only added: their number tells whether a concurrent one was.
               AND a.approvals_given = n.old_approvals_given
-            RETURNING n.op
+            RETURNING n.op, ${sql.literal(countedApprovalColumns("a"))}
           )`
       ],
+      counts: to.some(({ status }) => status !== "pending") ? [approvalCounts(sql, "transitioned", 1)] : [],
       inserts: [
         sql`
           audited AS (

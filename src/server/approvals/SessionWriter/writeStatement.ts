@@ -13,6 +13,8 @@
  * - `changed` applies each change under a condition of its own: PostgreSQL evaluates it on the newest version of the
  *   row, so of two concurrent writes one is applied.
  * - Everything else is inserted for the writes in `applied` only.
+ * - Rows that many requests write are locked last, and in the same order as by a transaction: counts of approvals, counts of deliveries,
+ *   heads of the audit log. PostgreSQL executes the changes that nothing reads from the last to the first.
  *
  * A statement contains only the parts that its writes need, so there are some ten different texts, each prepared once
  * per connection.
@@ -106,9 +108,11 @@ export const runWrites = Effect.fnUntraced(function* (
       sql,
       changes.map(({ name }) => name)
     ),
-    insertedEvents(sql, ops),
     ...changes.flatMap(({ inserts }) => inserts),
-    ...(parts === undefined ? [] : [insertedNotifications(sql), parts.insert(acceptedDeliveries(sql))])
+    ...(parts === undefined ? [] : [parts.insert(acceptedDeliveries(sql))]),
+    ...changes.flatMap(({ counts = [] }) => counts),
+    insertedEvents(sql, ops),
+    ...(parts === undefined ? [] : [insertedNotifications(sql)])
   ]
   const rows = yield* sql<ResultRow>`
     WITH ${sql.join(", ", false)(fragments)}

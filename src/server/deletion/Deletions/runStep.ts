@@ -110,7 +110,11 @@ const eraseNextSession = Effect.fnUntraced(function* (
 ) {
   const found = yield* findSessionAfter(sql, org_id, cursor, isOfSubject(sql, "metadata", subject))
   if (found.session_id === undefined) return { cursor: found.cursor } satisfies StepResult
-  const { isGone, sessions } = yield* deleteSession(sql, org_id, found.session_id, { usage, now })
+  const { isGone, sessions } = yield* deleteSession(sql, org_id, found.session_id, {
+    usage,
+    now,
+    keepsCounts: false
+  })
   // Some rows of the session are left: it is found again.
   const result: StepResult = { sessions, cursor: isGone ? found.cursor : (cursor ?? "") }
   return result

@@ -8,6 +8,7 @@ import { onCompletion, requireTransaction } from "../../store/transaction.ts"
 import { deliveryQueueFull } from "../../observability/metricDefinitions.ts"
 import type { Channel } from "../Channel.ts"
 import type { NewDelivery, QueueRow } from "./QueuedDelivery.ts"
+import { countedDeliveryColumns, deliveryCounts } from "./deliveryCounts.ts"
 import { type PreparedDelivery, makeQueueWrites, type InsertedDelivery } from "./QueueWrites.ts"
 import { shardOf } from "./virtualShards.ts"
 
@@ -195,13 +196,17 @@ export const makeDeliveryQueue = (
         WHERE q.shard = l.shard
           AND q.seq = l.seq
         RETURNING q.delivery_id
-      )
-      UPDATE deliveries d
-      SET status = 'failed', last_error = ${REMOVED}, finished_at = ${toDate(at)}::timestamptz
-      FROM deleted
-      WHERE d.org_id = ${org_id}
-        AND d.destination_id = ${destination_id}
-        AND d.delivery_id = deleted.delivery_id
+      ), failed AS (
+        UPDATE deliveries d
+        SET status = 'failed', last_error = ${REMOVED}, finished_at = ${toDate(at)}::timestamptz
+        FROM deleted
+        WHERE d.org_id = ${org_id}
+          AND d.destination_id = ${destination_id}
+          AND d.delivery_id = deleted.delivery_id
+        RETURNING ${sql.literal(countedDeliveryColumns("d"))}
+      ), ${deliveryCounts(sql, "failed", 1)}
+      SELECT count(*)::int AS failed
+      FROM failed
     `
     yield* sql`
       DELETE FROM delivery_destinations

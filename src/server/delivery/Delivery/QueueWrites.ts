@@ -7,6 +7,7 @@ import { currentTime } from "../../store/currentTime.ts"
 import { boolArray, float8Array, int4Array, textArray } from "../../store/pgArrays.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
 import type { NewDelivery } from "./QueuedDelivery.ts"
+import { countedDeliveryColumns, deliveryCounts } from "./deliveryCounts.ts"
 import { shardOf } from "./virtualShards.ts"
 
 /**
@@ -150,7 +151,8 @@ export const makeQueueWrites = (sql: SqlClient.SqlClient, clock: StoreClock["Ser
         ${toDate(now)}::timestamptz,
         CASE WHEN is_full THEN ${toDate(now)}::timestamptz END
       FROM accepted
-    ), queued AS (
+      RETURNING ${sql.literal(countedDeliveryColumns())}
+    ), ${deliveryCounts(sql, "logged", 1)}, queued AS (
       INSERT INTO delivery_queue
         (shard, org_id, destination_id, delivery_id, channel, event_id, due_at, expires_at, attempt, first_attempt)
       SELECT
@@ -210,7 +212,8 @@ export const makeQueueWrites = (sql: SqlClient.SqlClient, clock: StoreClock["Ser
           ${toDate(now)}::timestamptz,
           CASE WHEN fits THEN NULL ELSE ${toDate(now)}::timestamptz END
         FROM given
-      )
+        RETURNING ${sql.literal(countedDeliveryColumns())}
+      ), ${deliveryCounts(sql, "logged", 1)}
       INSERT INTO delivery_queue
         (shard, org_id, destination_id, delivery_id, channel, event_id, due_at, expires_at, attempt, first_attempt)
       SELECT

@@ -10,6 +10,7 @@ import { atomic } from "../../store/transaction.ts"
 import { type Channel, type ChannelPolicy } from "../Channel.ts"
 import { uuidTimePrefix } from "../../../domain/Ids.ts"
 import { textArray } from "../../store/pgArrays.ts"
+import { deliveryCounts } from "./deliveryCounts.ts"
 import { channelByName, type DeliveryQueue } from "./DeliveryQueue.ts"
 import { shardOf } from "./virtualShards.ts"
 
@@ -53,8 +54,11 @@ export const makeReplay = (
             AND destination_id = ${destination_id}
             AND delivery_id = ANY(${textArray(ids)}::text[])
             AND status = 'failed'
-          RETURNING delivery_id, channel, event_id, attempts
-        )
+          RETURNING org_id, destination_id, delivery_id, channel, event_id, attempts, created_at
+        ), replayed AS (
+          SELECT org_id, destination_id, created_at, 'failed' AS status
+          FROM reset
+        ), ${deliveryCounts(sql, "replayed", -1)}
         INSERT INTO delivery_queue
           (shard, org_id, destination_id, delivery_id, channel, event_id, due_at, expires_at, attempt, first_attempt)
         SELECT

@@ -5,6 +5,7 @@ import type { AttemptResult } from "./Attempt.ts"
 import { currentTime } from "../../store/currentTime.ts"
 import { boolArray, float8Array, int4Array, int8Array, textArray } from "../../store/pgArrays.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
+import { countedDeliveryColumns, deliveryCounts } from "./deliveryCounts.ts"
 
 /** A result and the verdict on its delivery. */
 export interface ConcludedAttempt {
@@ -65,7 +66,23 @@ export const writeResults = (
         JOIN delivery_virtual_shards v ON v.virtual_shard = e.virtual_shard
         JOIN delivery_shards s ON s.shard = e.shard AND s.epoch + v.epoch = e.epoch
         FOR UPDATE OF q SKIP LOCKED
-      ), done AS (
+      ), noted AS (
+        UPDATE deliveries d
+        SET
+          status = h.status_after,
+          attempts = d.attempts + h.sent::int,
+          rejected = h.rejected,
+          status_code = CASE WHEN h.sent THEN h.status ELSE d.status_code END,
+          last_error = h.error,
+          finished_at = CASE
+            WHEN h.status_after <> 'pending' THEN to_timestamp(h.started) + h.duration * interval '1 millisecond'
+          END
+        FROM locked h
+        WHERE d.org_id = h.org_id
+          AND d.destination_id = h.destination_id
+          AND d.delivery_id = h.delivery_id
+        RETURNING ${sql.literal(countedDeliveryColumns("d"))}
+      ), ${deliveryCounts(sql, "noted", 1)}, done AS (
         DELETE FROM delivery_queue q
         USING locked h
         WHERE q.shard = h.shard
@@ -84,22 +101,7 @@ export const writeResults = (
         SELECT org_id, destination_id, delivery_id, attempt + 1, to_timestamp(started), duration, status, error
         FROM locked
         WHERE sent
-      ), noted AS (
-        UPDATE deliveries d
-        SET
-          status = h.status_after,
-          attempts = d.attempts + h.sent::int,
-          rejected = h.rejected,
-          status_code = CASE WHEN h.sent THEN h.status ELSE d.status_code END,
-          last_error = h.error,
-          finished_at = CASE
-            WHEN h.status_after <> 'pending' THEN to_timestamp(h.started) + h.duration * interval '1 millisecond'
-          END
-        FROM locked h
-        WHERE d.org_id = h.org_id
-          AND d.destination_id = h.destination_id
-          AND d.delivery_id = h.delivery_id
-      )
+            )
       SELECT seq::float8 AS seq, false AS is_locked
       FROM locked
       UNION ALL

@@ -17,6 +17,7 @@ import type { Actor } from "../../../domain/identity/Principal.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
 import { float8Array, int4Array, textArray, timestamptzArray } from "../../store/pgArrays.ts"
 import { rowsOf } from "../../store/rows.ts"
+import { countedFeedbackColumns, feedbackCounts } from "../feedbackCounts.ts"
 import { ofExistingTask } from "../requireTask.ts"
 import { secretsVersion } from "../../secrets/secretsVersion.ts"
 
@@ -87,51 +88,61 @@ export interface NewFeedbackRow {
 
 /**
  * Inserts feedback, and returns the ids of the inserted rows: not of feedback on a run that was deleted meanwhile, or that a
- * deletion has locked. The row of the run is locked against deletion until the feedback is committed, so that none is left
+ * deletion has locked. A run with feedback waits for no review. The row of the run is locked against deletion until the feedback is committed, so that none is left
  * when its run is deleted. It does not wait for a deletion in progress: see `insertOrWait`.
  */
 export const insertFeedback = (sql: SqlClient.SqlClient, rows: ReadonlyArray<NewFeedbackRow>) => sql<{
   readonly feedback_id: string
 }>`
-  INSERT INTO feedback (
-    org_id, feedback_id, task_id, trace_id, run_id, release_id, score, score_value, score_label, comment, source,
-    end_user, correction, bytes, status, redaction_warning, created_at, created_by_id, created_by_name
+  WITH added AS (
+    INSERT INTO feedback (
+      org_id, feedback_id, task_id, trace_id, run_id, release_id, score, score_value, score_label, comment, source,
+      end_user, correction, bytes, status, redaction_warning, created_at, created_by_id, created_by_name
+    )
+    SELECT
+      org_id, feedback_id, task_id, trace_id, run_id, release_id, score, score_value, score_label, comment, source,
+      end_user, correction::json, coalesce(octet_length(correction), 0) + coalesce(octet_length(comment), 0), status,
+      redaction_warning, created_at, created_by_id, created_by_name
+    FROM unnest(
+      ${textArray(rows.map(({ org_id }) => org_id))}::text[],
+      ${textArray(rows.map(({ record }) => record.id))}::text[],
+      ${textArray(rows.map(({ record }) => record.task_id))}::text[],
+      ${textArray(rows.map(({ record }) => record.inference_log_id))}::text[],
+      ${textArray(rows.map(({ run_id }) => run_id))}::text[],
+      ${textArray(rows.map(({ release_id }) => release_id))}::text[],
+      ${int4Array(rows.map(({ record }) => record.score))}::int[],
+      ${float8Array(rows.map(({ record }) => record.score_value))}::float8[],
+      ${textArray(rows.map(({ record }) => record.score_label))}::text[],
+      ${textArray(rows.map(({ record }) => record.comment))}::text[],
+      ${textArray(rows.map(({ record }) => record.source))}::text[],
+      ${textArray(rows.map(({ record }) => record.end_user))}::text[],
+      ${textArray(rows.map(({ correction }) => correction))}::text[],
+      ${textArray(rows.map(({ record }) => record.status))}::text[],
+      ${textArray(rows.map(({ record }) => record.redaction_warning ?? null))}::text[],
+      ${timestamptzArray(rows.map(({ record }) => record.created_at))}::timestamptz[],
+      ${textArray(rows.map(({ record }) => record.created_by.id))}::text[],
+      ${textArray(rows.map(({ record }) => record.created_by.name))}::text[]
+    ) AS r (
+      org_id, feedback_id, task_id, trace_id, run_id, release_id, score, score_value, score_label, comment, source,
+      end_user, correction, status, redaction_warning, created_at, created_by_id, created_by_name
+    )
+      CROSS JOIN LATERAL (
+        SELECT
+        FROM runs
+        WHERE runs.org_id = r.org_id
+          AND runs.trace_id = r.trace_id
+        FOR KEY SHARE SKIP LOCKED
+      ) AS run
+    RETURNING feedback_id, run_id, ${sql.literal(countedFeedbackColumns())}
+  ), ${feedbackCounts(sql, "added", 1)}, reviewed AS (
+    DELETE FROM run_reviews
+    USING added
+    WHERE run_reviews.org_id = added.org_id
+      AND run_reviews.task_id = added.task_id
+      AND run_reviews.run_id = added.run_id
   )
-  SELECT
-    org_id, feedback_id, task_id, trace_id, run_id, release_id, score, score_value, score_label, comment, source,
-    end_user, correction::json, coalesce(octet_length(correction), 0) + coalesce(octet_length(comment), 0), status,
-    redaction_warning, created_at, created_by_id, created_by_name
-  FROM unnest(
-    ${textArray(rows.map(({ org_id }) => org_id))}::text[],
-    ${textArray(rows.map(({ record }) => record.id))}::text[],
-    ${textArray(rows.map(({ record }) => record.task_id))}::text[],
-    ${textArray(rows.map(({ record }) => record.inference_log_id))}::text[],
-    ${textArray(rows.map(({ run_id }) => run_id))}::text[],
-    ${textArray(rows.map(({ release_id }) => release_id))}::text[],
-    ${int4Array(rows.map(({ record }) => record.score))}::int[],
-    ${float8Array(rows.map(({ record }) => record.score_value))}::float8[],
-    ${textArray(rows.map(({ record }) => record.score_label))}::text[],
-    ${textArray(rows.map(({ record }) => record.comment))}::text[],
-    ${textArray(rows.map(({ record }) => record.source))}::text[],
-    ${textArray(rows.map(({ record }) => record.end_user))}::text[],
-    ${textArray(rows.map(({ correction }) => correction))}::text[],
-    ${textArray(rows.map(({ record }) => record.status))}::text[],
-    ${textArray(rows.map(({ record }) => record.redaction_warning ?? null))}::text[],
-    ${timestamptzArray(rows.map(({ record }) => record.created_at))}::timestamptz[],
-    ${textArray(rows.map(({ record }) => record.created_by.id))}::text[],
-    ${textArray(rows.map(({ record }) => record.created_by.name))}::text[]
-  ) AS r (
-    org_id, feedback_id, task_id, trace_id, run_id, release_id, score, score_value, score_label, comment, source,
-    end_user, correction, status, redaction_warning, created_at, created_by_id, created_by_name
-  )
-    CROSS JOIN LATERAL (
-      SELECT
-      FROM runs
-      WHERE runs.org_id = r.org_id
-        AND runs.trace_id = r.trace_id
-      FOR KEY SHARE SKIP LOCKED
-    ) AS run
-  RETURNING feedback_id
+  SELECT feedback_id
+  FROM added
 `
 
 /** Reads feedback by ids, newest first. */

@@ -8,6 +8,7 @@ import type { Timestamp } from "../../../domain/Time.ts"
 import { float8Array, int4Array, textArray, timestamptzArray } from "../../store/pgArrays.ts"
 import { rowsOf } from "../../store/rows.ts"
 import { insertFeedback } from "../Feedback/rows.ts"
+import { countedRunColumns, runCounts } from "../runCounts.ts"
 import type { RunPlan } from "../Runs/runPlan.ts"
 import { importedTraceId } from "./importedTraceId.ts"
 
@@ -62,32 +63,36 @@ export const insertImportedRuns = Effect.fnUntraced(function* (
 ) {
   const callOf = ({ run }: ImportedRunRow) => run.answered_by ?? {}
   const inserted = yield* insertedRows.all(sql`
-    INSERT INTO runs (
-      org_id, trace_id, run_id, task_id, release_id, dataset_id, source, status, input, answer, metadata, bytes, provider, model,
-      input_tokens, output_tokens, provider_calls, duration_ms, started_at, created_at, created_by_id, created_by_name
-    )
-    SELECT
-      ${org_id}, trace_id, run_id, ${task_id}, ${plan.release_id}, ${plan.dataset_id}, 'logged', 'succeeded', input::json, answer::json,
-      metadata::json, octet_length(input) + octet_length(answer) + octet_length(metadata), provider, model, input_tokens,
-      output_tokens, 0, duration_ms, started_at, created_at, ${actor.id}, ${actor.name}
-    FROM unnest(
-      ${textArray(rows.map(({ trace_id }) => trace_id))}::text[],
-      ${textArray(rows.map(({ run_id }) => run_id))}::text[],
-      ${textArray(rows.map(({ input }) => input))}::text[],
-      ${textArray(rows.map(({ answer }) => answer))}::text[],
-      ${textArray(rows.map(({ metadata }) => metadata))}::text[],
-      ${textArray(rows.map((row) => callOf(row).provider ?? null))}::text[],
-      ${textArray(rows.map((row) => callOf(row).model ?? null))}::text[],
-      ${int4Array(rows.map((row) => callOf(row).usage?.input_tokens ?? null))}::int[],
-      ${int4Array(rows.map((row) => callOf(row).usage?.output_tokens ?? null))}::int[],
-      ${float8Array(rows.map((row) => callOf(row).duration_ms ?? null))}::float8[],
-      ${timestamptzArray(rows.map((row) => callOf(row).started_at ?? null))}::timestamptz[],
-      ${timestamptzArray(rows.map(({ created_at }) => created_at))}::timestamptz[]
-    ) AS r (
-      trace_id, run_id, input, answer, metadata, provider, model, input_tokens, output_tokens, duration_ms, started_at, created_at
-    )
-    ON CONFLICT (org_id, trace_id) DO NOTHING
-    RETURNING trace_id
+    WITH inserted AS (
+      INSERT INTO runs (
+        org_id, trace_id, run_id, task_id, release_id, dataset_id, source, status, input, answer, metadata, bytes, provider, model,
+        input_tokens, output_tokens, provider_calls, duration_ms, started_at, created_at, created_by_id, created_by_name
+      )
+      SELECT
+        ${org_id}, trace_id, run_id, ${task_id}, ${plan.release_id}, ${plan.dataset_id}, 'logged', 'succeeded', input::json, answer::json,
+        metadata::json, octet_length(input) + octet_length(answer) + octet_length(metadata), provider, model, input_tokens,
+        output_tokens, 0, duration_ms, started_at, created_at, ${actor.id}, ${actor.name}
+      FROM unnest(
+        ${textArray(rows.map(({ trace_id }) => trace_id))}::text[],
+        ${textArray(rows.map(({ run_id }) => run_id))}::text[],
+        ${textArray(rows.map(({ input }) => input))}::text[],
+        ${textArray(rows.map(({ answer }) => answer))}::text[],
+        ${textArray(rows.map(({ metadata }) => metadata))}::text[],
+        ${textArray(rows.map((row) => callOf(row).provider ?? null))}::text[],
+        ${textArray(rows.map((row) => callOf(row).model ?? null))}::text[],
+        ${int4Array(rows.map((row) => callOf(row).usage?.input_tokens ?? null))}::int[],
+        ${int4Array(rows.map((row) => callOf(row).usage?.output_tokens ?? null))}::int[],
+        ${float8Array(rows.map((row) => callOf(row).duration_ms ?? null))}::float8[],
+        ${timestamptzArray(rows.map((row) => callOf(row).started_at ?? null))}::timestamptz[],
+        ${timestamptzArray(rows.map(({ created_at }) => created_at))}::timestamptz[]
+      ) AS r (
+        trace_id, run_id, input, answer, metadata, provider, model, input_tokens, output_tokens, duration_ms, started_at, created_at
+      )
+      ON CONFLICT (org_id, trace_id) DO NOTHING
+      RETURNING trace_id, ${sql.literal(countedRunColumns())}
+    ), ${runCounts(sql, "inserted", 1)}
+    SELECT trace_id
+    FROM inserted
   `)
   return new Set(inserted.map(({ trace_id }) => trace_id))
 })

@@ -3,6 +3,7 @@ import type { SqlClient, SqlError, Statement } from "effect/sql"
 import { boolArray, float8Array, int4Array, textArray, timestamptzArray } from "../../store/pgArrays.ts"
 import type { Usage } from "../../../domain/tasks/Provider.ts"
 import type { ModelCall } from "../../../domain/tasks/Run.ts"
+import { countedRunColumns, runCounts } from "../runCounts.ts"
 import type { FinishedRun } from "./FinishedRun.ts"
 import { claimCtes, claimsOf, type KeyClaim } from "./keyClaims.ts"
 import type { LoggedRunPlan } from "./runPlan.ts"
@@ -155,7 +156,8 @@ export const insertRuns = (
         created_by_name
       FROM checked
       WHERE ${isLogged}
-    )
+      RETURNING ${sql.literal(countedRunColumns())}
+    ), ${runCounts(sql, "logged", 1)}
     ${
       hasSampled
         ? sql`, sampled AS (

@@ -1,6 +1,5 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
-import { SqlClient } from "effect/sql"
 import type { FeedbackFilter, NewFeedback } from "../../../../src/api/Feedback.ts"
 import { Countersign } from "../../../../src/testing/index.ts"
 import { createDesk } from "../../../support/feedback.ts"
@@ -121,8 +120,7 @@ layer(service(), { excludeTestServices: true })("Feedback › values, labels and
         { label: "rude", count: 1 },
         { label: "wrong", count: 1 }
       ])
-      const sql = yield* SqlClient.SqlClient
-      yield* sql`DELETE FROM feedback WHERE feedback_id = ${deleted.id}`
+      yield* admin.feedback.remove({ params: { id: deleted.id } })
       const {
         days: [day],
         releases: [total]

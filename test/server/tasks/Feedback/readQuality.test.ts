@@ -1,6 +1,9 @@
 import { assert, layer } from "@effect/vitest"
 import { DateTime, Effect } from "effect"
 import { SqlClient } from "effect/sql"
+import { OrgId } from "../../../../src/domain/Ids.ts"
+import { countRows } from "../../../support/counts.ts"
+import { orgIdOf } from "../../../support/deletion.ts"
 import { createTeamClients, createSortingTask } from "../../../support/tasks.ts"
 import { service } from "../../../support/service.ts"
 
@@ -29,15 +32,17 @@ layer(service(), { excludeTestServices: true })("Feedback › quality", (it) => 
       )
       const earlier = yield* score(first.trace_id, -1)
       // As if this one had been given two days before.
-      yield* sql`DELETE FROM feedback WHERE feedback_id = ${earlier.id}`
+      yield* admin.feedback.remove({ params: { id: earlier.id } })
       yield* sql`
         INSERT INTO feedback (
-          org_id, feedback_id, task_id, trace_id, score, bytes, status, created_at, created_by_id, created_by_name
+          org_id, feedback_id, task_id, trace_id, run_id, release_id, score, bytes, status, created_at, created_by_id, created_by_name
         )
-        SELECT org_id, ${earlier.id}, task_id, trace_id, 1, 0, 'recorded', now() - interval '2 days', 'key', 'a key'
+        SELECT
+          org_id, ${earlier.id}, task_id, trace_id, run_id, release_id, 1, 0, 'recorded', now() - interval '2 days', 'key', 'a key'
         FROM runs
         WHERE trace_id = ${first.trace_id}
       `
+      yield* countRows(OrgId.make(yield* orgIdOf("quality")))
       const today = DateTime.formatIsoDateUtc(earlier.created_at)
       const before = DateTime.formatIsoDateUtc(DateTime.subtract(earlier.created_at, { days: 2 }))
       const found = yield* quality()
@@ -74,30 +79,35 @@ layer(service(), { excludeTestServices: true })("Feedback › quality", (it) => 
     })
   )
 
-  it.effect("the counts are those of the stored feedback, after concurrent requests and a deletion", () =>
+  it.effect("the counts are those of the stored feedback, after concurrent requests and deletions", () =>
     Effect.gen(function* () {
-      const sql = yield* SqlClient.SqlClient
       const { admin } = yield* createTeamClients("exact")
       const { params, task } = yield* createSortingTask(admin, ["a", "other"])
       const runs = yield* Effect.replicateEffect(
         admin.tasks.run({ params, payload: { input: { text: "a" } } }),
         3
       )
-      yield* Effect.forEach(
+      const given = yield* Effect.forEach(
         Array.from({ length: 300 }, (_, index) => index),
         (index) =>
           admin.feedback.create({
             payload: { inference_log_id: runs[index % 3]?.trace_id ?? "", score: index % 2 === 0 ? 1 : -1 }
           }),
-        { concurrency: 40, discard: true }
+        { concurrency: 40 }
       )
+      const remove = (score: number) =>
+        Effect.forEach(
+          given.filter((one) => one.score === score),
+          ({ id }) => admin.feedback.remove({ params: { id } }),
+          { concurrency: 40, discard: true }
+        )
       const counts = Effect.map(admin.feedback.quality({ params, query: {} }), ({ releases }) =>
         releases.map(({ negative, positive, release_id }) => [release_id, positive, negative])
       )
       assert.deepStrictEqual(yield* counts, [[task.live_release_id, 150, 150]])
-      yield* sql`DELETE FROM feedback WHERE task_id = ${task.id} AND score = 1`
+      yield* remove(1)
       assert.deepStrictEqual(yield* counts, [[task.live_release_id, 0, 150]])
-      yield* sql`DELETE FROM feedback WHERE task_id = ${task.id}`
+      yield* remove(-1)
       assert.deepStrictEqual(yield* counts, [])
     })
   )

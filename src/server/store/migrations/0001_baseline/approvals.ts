@@ -176,7 +176,7 @@ CREATE INDEX grants_open_session ON grants (org_id, session_id, expires_at) WHER
 CREATE INDEX grants_session ON grants (org_id, session_id, grant_id);
 CREATE INDEX grants_tool ON grants (org_id, tool, grant_id);
 
--- Closed approvals per day and time to decision. Kept by triggers on approvals. A count is the sum over all slots.
+-- Closed approvals per day and time to decision. Written by the statements that close and delete approvals; retention keeps counts. A count is the sum over all slots.
 CREATE TABLE approval_counts (
   org_id text COLLATE "C" NOT NULL, -- Organization that owns the row.
   day date NOT NULL, -- Day of the close, in UTC.
@@ -188,7 +188,7 @@ CREATE TABLE approval_counts (
   PRIMARY KEY (org_id, day, outcome, bucket, slot)
 ) WITH (fillfactor=50);
 
--- Closed approvals per day and tool, and per day and person. Kept by triggers on approvals. A count is the sum over all slots.
+-- Closed approvals per day and tool, and per day and person. Written by the statements that close and delete approvals; retention keeps counts. A count is the sum over all slots.
 CREATE TABLE approval_group_counts (
   org_id text COLLATE "C" NOT NULL, -- Organization that owns the row.
   day date NOT NULL, -- Day of the close, in UTC.

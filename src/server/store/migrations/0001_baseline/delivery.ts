@@ -64,7 +64,7 @@ CREATE INDEX delivery_attempts_errors ON delivery_attempts (org_id, destination_
 
 CREATE TABLE delivery_attempts_default PARTITION OF delivery_attempts DEFAULT;
 
--- Completed deliveries per destination and day. Kept by triggers on deliveries. A count is the sum over all slots.
+-- Completed deliveries per destination and day. Written by the statements that write deliveries. A count is the sum over all slots.
 CREATE TABLE delivery_counts (
   org_id text COLLATE "C" NOT NULL, -- Organization that owns the row.
   day date NOT NULL, -- Day on which the deliveries were enqueued, in UTC.

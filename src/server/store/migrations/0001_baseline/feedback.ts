@@ -53,7 +53,7 @@ CREATE TABLE feedback_labels (
   PRIMARY KEY (org_id, task_id, score_label)
 );
 
--- Counts of feedback per release and day of the feedback. Kept by triggers on feedback. A count is the sum over all slots.
+-- Counts of feedback per release and day of the feedback. Written by the statements that add and delete feedback; retention keeps counts. A count is the sum over all slots.
 CREATE TABLE feedback_counts (
   org_id text COLLATE "C" NOT NULL, -- Organization that owns the row.
   task_id text COLLATE "C" NOT NULL, -- Task of the runs.
@@ -68,7 +68,7 @@ CREATE TABLE feedback_counts (
 ) WITH (fillfactor=50);
 CREATE INDEX feedback_counts_days ON feedback_counts (org_id, day);
 
--- Counts of feedback with a label, like feedback_counts. Kept by triggers on feedback.
+-- Counts of feedback with a label, written like feedback_counts.
 CREATE TABLE feedback_label_counts (
   org_id text COLLATE "C" NOT NULL, -- Organization that owns the row.
   task_id text COLLATE "C" NOT NULL, -- Task of the runs.

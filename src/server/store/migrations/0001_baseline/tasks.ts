@@ -117,7 +117,7 @@ CREATE TABLE run_reviews (
 );
 CREATE INDEX run_reviews_newest ON run_reviews (org_id, run_id DESC);
 
--- Runs per release and day. Kept by triggers on runs. A count is the sum over all slots.
+-- Runs per release and day. Written by the statements that log and delete runs; retention keeps counts. A count is the sum over all slots.
 CREATE TABLE run_counts (
   org_id text COLLATE "C" NOT NULL, -- Organization that owns the row.
   day date NOT NULL, -- Day of the runs, in UTC.

@@ -1,0 +1,43 @@
+import type { SqlClient, Statement } from "effect/sql"
+import { columnsOf, dayOf, type Sign, slotOf } from "../store/dailyCounts.ts"
+
+const SLOTS = 16
+
+/** The columns that `feedbackCounts` reads, of a table with this name in the statement. */
+export const countedFeedbackColumns = (table?: string): string =>
+  columnsOf(["org_id", "task_id", "release_id", "created_at", "score", "score_value", "score_label"], table)
+
+/**
+ * CTEs that count the feedback in `rows`, a CTE with `countedFeedbackColumns`, by release: by score, and by label. `value_excess` is
+ * what the exact scores are above the rounded ones, in millionths.
+ */
+export const feedbackCounts = (sql: SqlClient.SqlClient, rows: string, sign: Sign): Statement.Fragment =>
+  sql.literal(`
+  counted_feedback AS (
+    INSERT INTO feedback_counts AS c (org_id, task_id, day, release_id, slot, positive, neutral, negative, value_excess)
+    SELECT
+      org_id, task_id, ${dayOf("created_at")}, coalesce(release_id, ''), ${slotOf(SLOTS)},
+      ${sign} * count(*) FILTER (WHERE score = 1), ${sign} * count(*) FILTER (WHERE score = 0),
+      ${sign} * count(*) FILTER (WHERE score = -1),
+      ${sign} * coalesce(sum(round((score_value - score) * 1000000)), 0)::bigint
+    FROM ${rows}
+    GROUP BY 1, 2, 3, 4
+    ORDER BY 1, 2, 3, 4
+    ON CONFLICT (org_id, task_id, day, release_id, slot) DO UPDATE
+    SET
+      positive = c.positive + excluded.positive,
+      neutral = c.neutral + excluded.neutral,
+      negative = c.negative + excluded.negative,
+      value_excess = c.value_excess + excluded.value_excess
+  ), counted_labels AS (
+    INSERT INTO feedback_label_counts AS c (org_id, task_id, day, release_id, score_label, slot, count)
+    SELECT
+      org_id, task_id, ${dayOf("created_at")}, coalesce(release_id, ''), score_label, ${slotOf(SLOTS)},
+      ${sign} * count(*)
+    FROM ${rows}
+    WHERE score_label IS NOT NULL
+    GROUP BY 1, 2, 3, 4, 5
+    ORDER BY 1, 2, 3, 4, 5
+    ON CONFLICT (org_id, task_id, day, release_id, score_label, slot) DO UPDATE
+    SET count = c.count + excluded.count
+  )`)
