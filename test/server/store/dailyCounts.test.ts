@@ -39,7 +39,7 @@ const operations = Effect.fnUntraced(function* (organization: string, random: ()
   yield* admin.approval_rules.replace({
     payload: {
       rules: [
-        { tool: "vote", effect: "require_approval", approvers: [{ approvals: 2 }] },
+        { tool: "vote", effect: "require_approval", quorum: [{ count: 2 }] },
         { effect: "require_approval", escalation_seconds: 600 }
       ]
     }
@@ -87,7 +87,7 @@ const operations = Effect.fnUntraced(function* (organization: string, random: ()
   })
   /** Lets time pass for some pending approvals: they are escalated, or expire. */
   const pass = Effect.gen(function* () {
-    const by = sql.literal(random() < 0.5 ? "interval '2 hours'" : "interval '30 days'")
+    const by = sql.literal(random() < 0.5 ? "interval '65 minutes'" : "interval '30 days'")
     yield* sql`
       UPDATE approvals
       SET
@@ -129,7 +129,9 @@ const operations = Effect.fnUntraced(function* (organization: string, random: ()
     yield* admin.feedback.create({
       payload: {
         inference_log_id,
-        ...(random() < 0.5 ? { score: random() < 0.5 ? 0 : 1 } : { score_value: Math.round(random() * 200 - 100) / 100 }),
+        ...(random() < 0.5
+          ? { score: random() < 0.5 ? 0 : 1 }
+          : { score_value: Math.round(random() * 200 - 100) / 100 }),
         ...(random() < 0.5 ? {} : { score_label: choose(["rude", "long"]) ?? "" })
       }
     })
@@ -144,7 +146,7 @@ const operations = Effect.fnUntraced(function* (organization: string, random: ()
   })
   const erase = Effect.gen(function* () {
     const { id } = yield* admin.deletions.erase({
-      payload: { metadata: { key: "customer", value: choose(customers) ?? "" } }
+      payload: { metadata_key: "customer", metadata_value: choose(customers) ?? "" }
     })
     yield* completed(admin, id)
   })
@@ -157,9 +159,24 @@ const operations = Effect.fnUntraced(function* (organization: string, random: ()
     yield* transaction(deleteExpiredSession(sql, usage, expiry))
   })
   // Of two concurrent operations on one row, one may come too late.
-  const writes = [step, step, step, decide, decide, decide, close, pass, run, run, importRuns, judge, judge, judge, removeFeedback, removeRun].map(
-    (write) => Effect.ignore(write, { log: false })
-  )
+  const writes = [
+    step,
+    step,
+    step,
+    decide,
+    decide,
+    decide,
+    close,
+    pass,
+    run,
+    run,
+    importRuns,
+    judge,
+    judge,
+    judge,
+    removeFeedback,
+    removeRun
+  ].map((write) => Effect.ignore(write, { log: false }))
   return { choose, erase, org_id, retain, writes }
 })
 
@@ -296,7 +313,8 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Daily co
             )
           )
           yield* Deferred.await(locked)
-          const counting = yield* Effect.forkChild(count)
+          // On a connection of its own: the statements below must not wait behind it.
+          const counting = yield* Effect.forkChild(transaction(count))
           yield* waitForBlockedStatements(1)
           const free = yield* lock(other)
           yield* Deferred.succeed(release, undefined)

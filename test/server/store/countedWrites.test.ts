@@ -1,0 +1,101 @@
+import { assert, describe, it } from "vitest"
+import { globSync, readFileSync } from "node:fs"
+import { relative } from "node:path"
+
+const root = `${import.meta.dirname}/../../../src/server`
+
+/** The text of all modules of the server, by their path. */
+const modules = new Map(
+  globSync(`${root}/**/*.ts`).map((file) => [
+    relative(root, file),
+    readFileSync(file, "utf8").replace(/\s+/g, " ")
+  ])
+)
+
+/** The statements in all modules that a pattern finds, such as `tasks/deleteRuns.ts: DELETE FROM runs`. */
+const statements = (pattern: RegExp): ReadonlyArray<string> =>
+  [...modules]
+    .flatMap(([path, text]) => [...text.matchAll(pattern)].map(([found]) => `${path}: ${found}`))
+    .toSorted()
+
+/** The writes of counted rows that count them, and the builder of their counts. */
+const counted: Readonly<Record<string, string>> = {
+  "approvals/Approvals/transitionRows.ts: UPDATE approvals": "approvalCounts",
+  "approvals/SessionWriter/transitionChange.ts: UPDATE approvals": "approvalCounts",
+  "approvals/deleteSessions.ts: DELETE FROM ${sql(table)}": "approvalCounts",
+  "delivery/Delivery/DeliveryQueue.ts: UPDATE deliveries": "deliveryCounts",
+  "delivery/Delivery/QueueWrites.ts: INSERT INTO deliveries": "deliveryCounts",
+  "delivery/Delivery/Replay.ts: UPDATE deliveries": "deliveryCounts",
+  "delivery/Delivery/writeResults.ts: UPDATE deliveries": "deliveryCounts",
+  "tasks/Feedback/rows.ts: INSERT INTO feedback": "feedbackCounts",
+  "tasks/deleteRuns.ts: DELETE FROM feedback": "feedbackCounts",
+  "tasks/RunImports/rows.ts: INSERT INTO runs": "runCounts",
+  "tasks/Runs/insertRuns.ts: INSERT INTO runs": "runCounts",
+  "tasks/deleteRuns.ts: DELETE FROM runs": "runCounts"
+}
+
+/** The writes that count nothing, and why. */
+const uncounted: Readonly<Record<string, string>> = {
+  "approvals/SessionWriter/stepChange.ts: INSERT INTO approvals": "new approvals are pending",
+  "approvals/approvalRows.ts: INSERT INTO approvals": "new approvals are pending",
+  "approvals/proposalRows.ts: UPDATE approvals": "writes a counter-proposal of a closed approval, or its use",
+  "delivery/Delivery/Retention.ts: DELETE FROM deliveries": "retention keeps counts",
+  "delivery/expireEvents.ts: DELETE FROM ${sql(table)}": "tables of events",
+  "secrets/MasterKeys.ts: UPDATE ${sql(sealed.table)}": "tables of secrets",
+  "store/Database/describeStatement.ts: UPDATE approvals": "an example in a comment",
+  "tasks/Feedback/promoteStaged.ts: UPDATE feedback": "the status of a review is not counted",
+  "tasks/Feedback/rows.ts: UPDATE feedback": "the status of a review is not counted",
+  "tasks/FeedbackTokens/rows.ts: UPDATE runs": "the number of an end user's judgements is not counted",
+  "tasks/deleteExpired.ts: DELETE FROM feedback": "retention keeps counts",
+  "tasks/deleteExpired.ts: DELETE FROM runs": "retention keeps counts",
+  "tasks/deletionSteps.ts: DELETE FROM ${sql(table)}":
+    "small tables of a task that is deleted, among them its counts"
+}
+
+describe("Counted rows", () => {
+  it("every statement that writes approvals, deliveries, feedback or runs is known, with its counts or the reason for none", () => {
+    const found = statements(
+      /\b(?:INSERT INTO|UPDATE|DELETE FROM|MERGE INTO|TRUNCATE) (?:(?:approvals|deliveries|feedback|runs)\b|\$\{[^}]*\})/g
+    )
+    assert.deepStrictEqual(
+      [...new Set(found)],
+      [...Object.keys(counted), ...Object.keys(uncounted)].toSorted()
+    )
+    // A second statement of a module is as easily forgotten.
+    assert.deepStrictEqual(
+      found.filter((statement, index) => found.indexOf(statement) !== index),
+      [
+        "approvals/proposalRows.ts: UPDATE approvals",
+        "delivery/Delivery/QueueWrites.ts: INSERT INTO deliveries"
+      ]
+    )
+  })
+
+  it("every module that writes counted rows has a count for each statement", () => {
+    const expected = statements(/\b(?:approval|delivery|feedback|run)Counts\(sql, /g).map((use) =>
+      use.replace("(sql, ", "")
+    )
+    const writes = Object.entries(counted).map(
+      ([statement, builder]) => `${statement.split(":")[0]}: ${builder}`
+    )
+    // Inserts without and under the lock of the destination.
+    assert.deepStrictEqual(
+      expected,
+      [...writes, "delivery/Delivery/QueueWrites.ts: deliveryCounts"].toSorted()
+    )
+  })
+
+  it("counts are written by their builders alone", () => {
+    const found = statements(
+      /\b(?:INSERT INTO|UPDATE|DELETE FROM) (?:(?:approval|approval_group|delivery|feedback|feedback_label|run)_counts)\b/g
+    )
+    assert.deepStrictEqual(found, [
+      "approvals/approvalCounts.ts: INSERT INTO approval_counts",
+      "approvals/approvalCounts.ts: INSERT INTO approval_group_counts",
+      "delivery/Delivery/deliveryCounts.ts: INSERT INTO delivery_counts",
+      "tasks/feedbackCounts.ts: INSERT INTO feedback_counts",
+      "tasks/feedbackCounts.ts: INSERT INTO feedback_label_counts",
+      "tasks/runCounts.ts: INSERT INTO run_counts"
+    ])
+  })
+})
