@@ -20,23 +20,10 @@ const common = {
 
 const stepId = StepId.annotateKey({ description: "The step." })
 
-const { approvals_given, approvals_required, proposal, quorum, votes, ...recorded } = Struct.omit(
-  Approval.fields,
-  argumentMembers
-)
-
-/** The members of a quorum and the proposal are optional: events that were recorded before there were any do not have them. */
-export const ApprovalSnapshot = Schema.Struct({
-  ...recorded,
-  quorum: Schema.optionalKey(quorum),
-  approvals_required: Schema.optionalKey(approvals_required),
-  approvals_given: Schema.optionalKey(approvals_given),
-  votes: Schema.optionalKey(votes),
-  proposal: Schema.optionalKey(proposal)
-}).annotate({
+export const ApprovalSnapshot = Schema.Struct(Struct.omit(Approval.fields, argumentMembers)).annotate({
   identifier: "ApprovalSnapshot",
   description:
-    "An approval without the arguments of its step and of its proposal, and without summaries of them, which can be secret. Events that an older version of the service recorded have no `quorum`, `approvals_required`, `approvals_given`, `votes` and `proposal`."
+    "An approval without the arguments of its step and of its proposal, and without summaries of them, which can be secret."
 })
 export type ApprovalSnapshot = typeof ApprovalSnapshot.Type
 
@@ -52,13 +39,11 @@ export const StepGovernedEvent = Schema.Struct({
   approval_id: Schema.NullOr(ApprovalId).annotateKey({
     description: "The approval that the step waits for. Null if a rule or a standing grant decided."
   }),
-  grant_id: Schema.optionalKey(Schema.NullOr(GrantId)).annotateKey({
-    description:
-      "The standing grant that allows the step; null if none does. Absent from events that an older version of the service recorded."
+  grant_id: Schema.NullOr(GrantId).annotateKey({
+    description: "The standing grant that allows the step; null if none does."
   }),
-  decision_source: Schema.optionalKey(Schema.NullOr(StepDecisionSource)).annotateKey({
-    description:
-      "What decided. Null while the decision is `pending`; absent in events that an older version of the service recorded."
+  decision_source: Schema.NullOr(StepDecisionSource).annotateKey({
+    description: "What decided. Null while the decision is `pending`."
   }),
   arguments_digest: Schema.String.annotateKey({
     description: "SHA-256 of the step's content, as 64 lowercase hex digits."

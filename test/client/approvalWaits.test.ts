@@ -37,7 +37,12 @@ const decided = (number: number, approval: ApprovalId): SessionEvent =>
       decision_source: "human",
       decided_at: at,
       decided_by: null,
-      comment: null
+      comment: null,
+      quorum: [{ count: 1, group: null }],
+      approvals_required: 1,
+      approvals_given: 0,
+      votes: [],
+      proposal: null
     }
   })
 

@@ -27,8 +27,7 @@ export const NotificationEndpoint = Schema.Struct({
     description: "Whether events are delivered to it. A 410 Gone response disables it."
   }),
   disabled: Schema.NullOr(EndpointDisabledBy).annotateKey({
-    description:
-      "Who disabled it, and when. Null while it is active, or if a version of the service that did not record this disabled it."
+    description: "Who disabled it, and when. Null while it is active."
   }),
   verified_at: Schema.NullOr(Timestamp).annotateKey({
     description: "When it last answered a challenge. Null if it never did."

@@ -66,7 +66,7 @@ export const Spent = Schema.Struct({
 }).annotate({
   identifier: "Spent",
   description:
-    "The spending of a comparison on both sides and the judge, also on answers that a restart or a cancellation discarded. 0 in comparisons of older versions of the service."
+    "The spending of a comparison on both sides and the judge, also on answers that a restart or a cancellation discarded."
 })
 export type Spent = typeof Spent.Type
 

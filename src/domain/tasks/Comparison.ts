@@ -33,8 +33,7 @@ export const Outcome = Schema.Struct({
     description: "Why there is no answer, in one sentence. Null if there is one."
   }),
   examples: Schema.Array(UsedExample).annotateKey({
-    description:
-      "The examples that the answer was made from, nearest first, with their scores. Empty also for comparisons of older versions of the service."
+    description: "The examples that the answer was made from, nearest first, with their scores."
   }),
   input_tokens: Schema.NullOr(Schema.Int).annotateKey({
     description: "Input tokens that the provider counted. Null if it did not report them."
@@ -91,8 +90,7 @@ export const SideSummary = Schema.Struct({
     description: "95 % confidence interval of `agreement` (Wilson's score interval)."
   }),
   score: Schema.NullOr(Schema.Finite).annotateKey({
-    description:
-      "Mean `score` of the compared examples, 0 to 1. Null before the first, and in comparisons of older versions of the service."
+    description: "Mean `score` of the compared examples, 0 to 1. Null before the first."
   }),
   failed: Schema.Int.annotateKey({ description: "Examples without an answer." }),
   input_tokens: Schema.Int.annotateKey({

@@ -7,7 +7,7 @@ import { ComparisonId, DatasetId, type OrgId, ReleaseId, type TaskId } from "../
 import { TimestampFromDate } from "../../domain/Time.ts"
 import { rowsOf } from "../store/rows.ts"
 import { requireTask } from "../tasks/requireTask.ts"
-import { StoredProvider } from "../tasks/StoredProvider.ts"
+import { Provider } from "../../domain/tasks/Provider.ts"
 
 /** How the agreement of a task's releases developed. */
 export class AgreementHistory extends Context.Service<
@@ -38,7 +38,7 @@ export class AgreementHistory extends Context.Service<
 const ReleaseRow = Schema.Struct({
   release_id: ReleaseId,
   created_at: TimestampFromDate,
-  provider: StoredProvider,
+  provider: Provider,
   is_rollback: Schema.Boolean,
   comparison_id: Schema.NullOr(ComparisonId),
   dataset_id: Schema.NullOr(DatasetId),

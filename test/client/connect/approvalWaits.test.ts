@@ -26,7 +26,12 @@ const snapshot = (approval_id: string): ApprovalSnapshot => ({
   decision_source: "human",
   decided_at: at,
   decided_by: null,
-  comment: null
+  comment: null,
+  quorum: [{ count: 1, group: null }],
+  approvals_required: 1,
+  approvals_given: 0,
+  votes: [],
+  proposal: null
 })
 
 /** A session whose events a test publishes. A stream first repeats those after its cursor, as the service does. */

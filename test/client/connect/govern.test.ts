@@ -58,7 +58,12 @@ const snapshot = (outcome: "allow" | "reject", approval: string): ApprovalSnapsh
   decision_source: "human",
   decided_at: at,
   decided_by: null,
-  comment: null
+  comment: null,
+  quorum: [{ count: 1, group: null }],
+  approvals_required: 1,
+  approvals_given: 0,
+  votes: [],
+  proposal: null
 })
 
 const decided = (number: number, outcome: "allow" | "reject", approval = approval_id): SessionEvent => ({

@@ -31,6 +31,11 @@ const approval = (
     decided_at: null,
     decided_by: null,
     comment: null,
+    quorum: [{ count: 1, group: null }],
+    approvals_required: 1,
+    approvals_given: 0,
+    votes: [],
+    proposal: null,
     line: {
       rule_summary: `Refund ${number} EUR`,
       agent_summary: "SECRET claim",

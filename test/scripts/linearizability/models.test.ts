@@ -102,6 +102,8 @@ describe("sessionModel", () => {
     reason: "",
     rule_id: null,
     approval_id: of.approval_id,
+    grant_id: null,
+    decision_source: decision === "pending" ? null : "human",
     arguments_digest: "0"
   })
   const transitioned = (

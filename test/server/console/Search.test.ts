@@ -200,7 +200,7 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Search",
           })
         })
       )
-      // As a replica of an older version deletes it.
+      // Documents go with their rows, whoever deletes them.
       yield* sql`DELETE FROM approvals WHERE org_id = ${principal.org_id}`
       yield* sql`DELETE FROM agent_sessions WHERE org_id = ${principal.org_id}`
       assert.deepStrictEqual((yield* find("erasmus")).groups, [])

@@ -259,7 +259,7 @@ export const guarantees: ReadonlyArray<Guarantee> = [
       ...tests(
         "test/server/approvals/Approvals/quorum",
         "* > of many concurrent approvals each counts once, and exactly one completes the quorum",
-        "* > the database refuses an approval without its quorum, as a replica of an older version would write it",
+        "* > the database refuses an approval without its quorum",
         "* > keys that made each other count as one person, and nobody votes on an own request"
       ),
       ...tests(

@@ -130,7 +130,7 @@ const describeEvent = (event: SessionEvent): ReactNode => {
         <>
           {event.approval.status === "approved" ? "Approved" : "Rejected"} by{" "}
           <UntrustedText text={event.approval.decided_by.name} />
-          {(event.approval.proposal ?? null) === null ? null : ", proposing other arguments"}
+          {event.approval.proposal === null ? null : ", proposing other arguments"}
           {event.approval.comment === null || event.approval.comment === "" ? null : (
             <>
               : <UntrustedText text={event.approval.comment} />

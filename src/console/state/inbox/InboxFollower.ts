@@ -109,7 +109,7 @@ export const makeInboxFollower = Effect.fnUntraced(function* ({
       if (closed.has(approval.approval_id)) return
       // Votes are only added: a snapshot with fewer is older.
       const known = into.get(approval.approval_id)
-      if ((approval.approvals_given ?? 0) >= (known?.approvals_given ?? 0))
+      if (known === undefined || approval.approvals_given >= known.approvals_given)
         into.set(approval.approval_id, withLine(approval, known))
       return
     }

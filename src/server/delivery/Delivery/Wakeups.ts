@@ -14,10 +14,6 @@ export type WakeUp =
   | { readonly _tag: "Shards" }
   | { readonly _tag: "CooldownEnded"; readonly org_id: string; readonly destination_id: string }
 
-/**
- * `cooldown <org_id> <destination_id>`. Replicas of older versions treat it as a notification of new rows and released
- * shards, which is harmless.
- */
 const COOLDOWN = /^cooldown (\S+) (\S+)$/
 
 /** Notifications between replicas, by LISTEN and NOTIFY. Best effort: the database is polled as well. */

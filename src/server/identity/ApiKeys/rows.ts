@@ -67,8 +67,7 @@ export const toApiKey = (row: typeof ListedRow.Type, verifiedOnly: boolean): Api
   created_by: row.created_by_id === null ? null : { id: row.created_by_id, name: row.created_by_name ?? "" },
   expires_at: row.expires_at,
   revoked_at: row.revoked_at,
-  // An older version of the service revokes without a reason.
-  revocation_reason: row.revoked_at === null ? null : (row.revocation_reason ?? "requested"),
+  revocation_reason: row.revocation_reason,
   allowed_networks: row.allowed_networks,
   last_used_at: row.last_used_at
 })

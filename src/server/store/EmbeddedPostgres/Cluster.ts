@@ -40,9 +40,6 @@ const BACKUP_RIGHTS =
   `ALTER ROLE ${ROLE} REPLICATION\n` +
   `GRANT EXECUTE ON FUNCTION pg_backup_start(text, boolean), pg_backup_stop(boolean) TO ${ROLE}\n`
 
-/** Exists if the cluster has the rights: clusters of older versions lack them. */
-const BACKUP_RIGHTS_FILE = "countersign-backup-rights"
-
 /** Has the password of the role. */
 export const PASSWORD_FILE = "countersign-password"
 const PORT_FILE = "countersign-port"
@@ -175,7 +172,6 @@ const makeCluster = Effect.fn("EmbeddedPostgres.makeCluster")(function* (options
       account
     )
     yield* writeDurably(path.join(temporary, PASSWORD_FILE), password, account)
-    yield* writeDurably(path.join(temporary, BACKUP_RIGHTS_FILE), "", account)
     const port = process.platform === "win32" ? yield* freePort : 5432
     yield* writeDurably(path.join(temporary, PORT_FILE), String(port), account)
     yield* tryFileSystem(`renaming ${temporary}`, async () => {
@@ -222,28 +218,6 @@ export const runSingle = (options: StoppedCluster & { readonly input: string }) 
     cwd: options.directory,
     input: options.input
   })
-
-/**
- * Gives the role its rights in a cluster of an older version, whose server must not run. If that fails, the start of the server reports
- * the cause; if it does not, the next start tries again.
- */
-export const grantBackupRights = Effect.fn("EmbeddedPostgres.grantBackupRights")(function* (
-  cluster: StoppedCluster
-): Effect.fn.Return<void, EmbeddedPostgresFailed> {
-  const marker = path.join(cluster.directory, BACKUP_RIGHTS_FILE)
-  const isGranted = yield* tryFileSystem(`looking at ${marker}`, () =>
-    lstat(marker).then(
-      () => true,
-      (cause: unknown) => {
-        if (errnoCode(cause) === "ENOENT") return false
-        throw cause
-      }
-    )
-  )
-  if (isGranted) return
-  const { code } = yield* runSingle({ ...cluster, input: BACKUP_RIGHTS })
-  if (code === 0) yield* writeDurably(marker, "", cluster.account)
-})
 
 /**
  * A fixed locale: text sorts by code points on every machine, whatever its C library. PostgreSQL 17 and newer bring it;

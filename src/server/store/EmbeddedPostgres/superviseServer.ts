@@ -1,6 +1,5 @@
 import { Deferred, Effect, Exit, Schedule, Scope } from "effect"
 import { OTHER_OPTIONS, EmbeddedPostgresFailed, explainPostgresOutput } from "./EmbeddedPostgresFailed.ts"
-import { grantBackupRights } from "./Cluster.ts"
 import { type ServerReference, releaseServer, tryAcquireServer } from "./ServerReference.ts"
 import {
   readLogFrom,
@@ -86,7 +85,6 @@ const acquireServer = Effect.fn("EmbeddedPostgres.acquireServer")(function* (set
         yield* Effect.sleep(RESTART_DELAY)
       }
     } else if (found === "absent") {
-      yield* grantBackupRights({ ...settings, directory: settings.cluster.directory })
       child = yield* startServer(settings)
     }
     yield* Effect.sleep(polls++ < FREQUENT_POLLS ? POLL_INTERVAL : LATER_POLL_INTERVAL)

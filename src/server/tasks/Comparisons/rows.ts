@@ -6,12 +6,13 @@ import {
   type Comparison,
   ComparisonResult,
   ComparisonStatus,
-  type ComparisonVerdict,
-  Outcome
+  type ComparisonVerdict
 } from "../../../domain/tasks/Comparison.ts"
 import { ComparisonTally, summarizeTally } from "../../../domain/tasks/ComparisonTally.ts"
 import { Evaluators } from "../../../domain/tasks/Evaluator.ts"
 import { HoldOut } from "../../../domain/tasks/HoldOut.ts"
+import { Provider } from "../../../domain/tasks/Provider.ts"
+import { Judge } from "../../../domain/tasks/Judge.ts"
 import { ComparisonId, DatasetId, ExampleId, KeyId, OrgId, ReleaseId, TaskId } from "../../../domain/Ids.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
 import {
@@ -23,7 +24,6 @@ import {
 } from "../../store/Pagination.ts"
 import { rowsOf } from "../../store/rows.ts"
 import { ofExistingTask } from "../requireTask.ts"
-import { StoredJudge, StoredProvider } from "../StoredProvider.ts"
 
 /** The columns of a comparison's spending. */
 export const spentColumns = {
@@ -42,12 +42,12 @@ const ComparisonRow = Schema.Struct({
   task_revision: Schema.Int,
   live_release_id: ReleaseId,
   candidate_instructions: Schema.String,
-  candidate_provider: StoredProvider,
+  candidate_provider: Provider,
   candidate_dataset_id: Schema.NullOr(DatasetId),
   dataset_id: DatasetId,
   hold_out: HoldOut,
   evaluators: Evaluators,
-  judge: Schema.NullOr(StoredJudge),
+  judge: Schema.NullOr(Judge),
   budget: Budget,
   ...spentColumns,
   status: ComparisonStatus,
@@ -196,25 +196,8 @@ export const insertComparison = (sql: SqlClient.SqlClient, row: ComparisonRow) =
   )
 `
 
-/** An outcome as it is stored: outcomes of older versions of the service lack members. */
-const StoredOutcome = Schema.Struct({
-  ...Outcome.fields,
-  examples: Schema.optionalKey(Outcome.fields.examples),
-  score: Schema.optionalKey(Outcome.fields.score),
-  verdict: Schema.optionalKey(Outcome.fields.verdict)
-})
-
-const toOutcome = (stored: typeof StoredOutcome.Type): Outcome => ({
-  examples: [],
-  score: null,
-  verdict: null,
-  ...stored
-})
-
 const ResultRow = Schema.Struct({
   ...ComparisonResult.fields,
-  candidate: StoredOutcome,
-  live: StoredOutcome,
   /** Remaining results, counted up to one more than the page size. */
   found: Schema.Int
 })
@@ -283,11 +266,7 @@ export const listResults = Effect.fnUntraced(function* (
   `)
   const page: Page<ComparisonResult, ExampleId> = toPageWithinBytes(
     rows,
-    ({ candidate, found: _, live, ...result }) => ({
-      ...result,
-      candidate: toOutcome(candidate),
-      live: toOutcome(live)
-    }),
+    ({ found: _, ...result }) => result,
     (row) => row.example_id
   )
   return page

@@ -22,8 +22,7 @@ export type StagedRow = typeof StagedRow.Type
 const stagedRows = rowsOf(StagedRow)
 
 /**
- * Reads the staged corrections of a task, all or those with these ids, optionally with row locks until the transaction ends. If `input_bytes` is null, a replica of an
- * older version staged the correction, and the size is computed from the run.
+ * Reads the staged corrections of a task, all or those with these ids, optionally with row locks until the transaction ends.
  */
 export const readStaged = (
   sql: SqlClient.SqlClient,
@@ -35,10 +34,7 @@ export const readStaged = (
   stagedRows.all(sql`
     SELECT
       feedback_id, trace_id, reviewed_at AS staged_at, input_digest,
-      bytes + COALESCE(
-        input_bytes,
-        (SELECT octet_length(runs.input::text) FROM runs WHERE runs.org_id = feedback.org_id AND runs.trace_id = feedback.trace_id)
-      ) AS bytes
+      bytes + input_bytes AS bytes
     FROM feedback
     WHERE org_id = ${org_id}
       AND task_id = ${task_id}

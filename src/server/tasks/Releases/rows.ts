@@ -3,16 +3,16 @@ import type { SqlClient } from "effect/sql"
 import type { PageRequest } from "../../../api/Pagination.ts"
 import { ComparisonId, DatasetId, KeyId, type OrgId, ReleaseId, TaskId } from "../../../domain/Ids.ts"
 import type { Release } from "../../../domain/tasks/Task.ts"
+import { Provider } from "../../../domain/tasks/Provider.ts"
 import { TimestampFromDate, toDate } from "../../../domain/Time.ts"
 import { pageWithinBytes, toPageWithinBytes } from "../../store/Pagination.ts"
 import { rowsOf } from "../../store/rows.ts"
-import { StoredProvider } from "../StoredProvider.ts"
 
 const ReleaseRow = Schema.Struct({
   release_id: ReleaseId,
   task_id: TaskId,
   instructions: Schema.String,
-  provider: StoredProvider,
+  provider: Provider,
   dataset_id: Schema.NullOr(DatasetId),
   comparison_id: Schema.NullOr(ComparisonId),
   restored_release_id: Schema.NullOr(ReleaseId),

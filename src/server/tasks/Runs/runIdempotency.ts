@@ -29,15 +29,7 @@ const OPERATION = "tasks.run"
 /** How often a repeated request polls for the response of the first one. */
 const POLL_INTERVAL = "100 millis"
 
-/** A stored response. One of an older version of the service does not name the examples. */
-const StoredResponse = Schema.fromJsonString(
-  Schema.toCodecJson(
-    Schema.Struct({
-      ...TaskRun.fields,
-      examples: TaskRun.fields.examples.pipe(Schema.withDecodingDefaultKey(Effect.succeed([])))
-    })
-  )
-)
+const StoredResponse = Schema.fromJsonString(Schema.toCodecJson(TaskRun))
 const encodeResponse = Schema.encodeEffect(StoredResponse)
 const decodeResponse = Schema.decodeEffect(StoredResponse)
 const encodeModelCall = Schema.encodeSync(Schema.toCodecJson(ModelCall))

@@ -4,7 +4,7 @@ import { DatasetId, type OrgId, ReleaseId, type SessionId, type TaskId } from ".
 import { TraceMode } from "../../../domain/telemetry/TelemetryDestination.ts"
 import { type Timestamp, toDate } from "../../../domain/Time.ts"
 import { rowsOf } from "../../store/rows.ts"
-import { StoredProvider } from "../StoredProvider.ts"
+import { Provider } from "../../../domain/tasks/Provider.ts"
 
 /** The data of a task that a run needs, read by one statement. Without the schemas, which may be large. */
 const RunPlan = Schema.Struct({
@@ -15,7 +15,7 @@ const RunPlan = Schema.Struct({
   schemas_locked: Schema.Boolean,
   release_id: ReleaseId,
   instructions: Schema.String,
-  provider: StoredProvider,
+  provider: Provider,
   dataset_id: Schema.NullOr(DatasetId),
   /** Share of the runs with an answer that is sampled for review. */
   review_share: Schema.Finite,

@@ -4,10 +4,10 @@ import { notFound } from "../../../api/notFound.ts"
 import type { PageRequest } from "../../../api/Pagination.ts"
 import { DatasetId, KeyId, type OrgId, ReleaseId, TaskId } from "../../../domain/Ids.ts"
 import { JsonSchema, type Task } from "../../../domain/tasks/Task.ts"
+import { Provider } from "../../../domain/tasks/Provider.ts"
 import { TimestampFromDate, toDate } from "../../../domain/Time.ts"
 import { pageWithinBytes } from "../../store/Pagination.ts"
 import { rowsOf } from "../../store/rows.ts"
-import { StoredProvider } from "../StoredProvider.ts"
 
 /** A row of `tasks`, and whether the provider's key and headers are stored. */
 const TaskRow = Schema.Struct({
@@ -19,7 +19,7 @@ const TaskRow = Schema.Struct({
   /** The digests of the input schema and the answer schema. */
   input_schema_digest: Schema.String,
   answer_schema_digest: Schema.String,
-  provider: StoredProvider,
+  provider: Provider,
   /** Incremented by each change of the working copy: the instructions, or the provider without its key. */
   revision: Schema.Int,
   live_release_id: ReleaseId,

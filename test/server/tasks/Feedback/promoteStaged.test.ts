@@ -39,11 +39,6 @@ layer(service(), { excludeTestServices: true })("promoteStaged", (it) => {
       })
       assert.deepStrictEqual(yield* admin.feedback.preview({ params }), preview)
 
-      // As if a replica of an older version, without this column, had staged the correction.
-      const sql = yield* SqlClient.SqlClient
-      yield* sql`UPDATE feedback SET input_bytes = NULL WHERE feedback_id = ${third.id}`
-      assert.deepStrictEqual(yield* admin.feedback.preview({ params }), preview)
-
       const {
         dataset: made,
         feedback_revision,

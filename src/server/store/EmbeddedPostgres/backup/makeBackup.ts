@@ -59,10 +59,6 @@ export interface Backup {
   readonly storedBytes: number
 }
 
-const OLDER_SERVER =
-  "the running embedded PostgreSQL was started by an older version of Countersign, which cannot be backed up while it runs: " +
-  "restart the service with this version, then repeat the backup"
-
 const connect = (cluster: Cluster, database: string) =>
   Effect.flatMap(
     PgConnection.make({
@@ -90,7 +86,6 @@ const firstRow = <S extends Schema.Constraint>(
   )
 
 const ServerFacts = Schema.Struct({
-  level: Schema.String,
   segment: Schema.String,
   tablespaces: Schema.Boolean
 })
@@ -183,15 +178,13 @@ const copyCluster = async (
 
 /** Checks that the server can be backed up, and returns the size of a file of its write-ahead log. */
 const checkServer = Effect.fnUntraced(function* (connection: PgConnection.PgConnection) {
-  const { level, segment, tablespaces } = yield* firstRow(
+  const { segment, tablespaces } = yield* firstRow(
     connection,
     ServerFacts,
     `SELECT
-       current_setting('wal_level') AS level,
        (SELECT setting FROM pg_settings WHERE name = 'wal_segment_size') AS segment,
        EXISTS (SELECT FROM pg_tablespace WHERE spcname NOT LIKE 'pg\\_%') AS tablespaces`
   )
-  if (level === "minimal") return yield* new BackupFailed({ phrase: OLDER_SERVER })
   if (tablespaces) {
     return yield* new BackupFailed({
       phrase:
@@ -213,11 +206,6 @@ const startBackup = Effect.fnUntraced(function* (connection: PgConnection.PgConn
   // The checkpoint that it waits for is written immediately instead of slowly.
   yield* connection.query("SELECT pg_backup_start($1, true)::text", [slot])
 })
-
-const privilegeMissing = (error: SqlError.SqlError) =>
-  error.reason._tag === "AuthorizationError"
-    ? new BackupFailed({ phrase: OLDER_SERVER, cause: error })
-    : error
 
 const LABEL = /^START WAL LOCATION: (\S+) \(file ([0-9A-F]{8})[0-9A-F]{16}\)$/m
 
@@ -249,7 +237,7 @@ const copyRunningServer = Effect.fnUntraced(function* (
   const target = path.join(directory, CLUSTER_DIRECTORY)
   const connection = yield* connect(cluster, BACKUP_DATABASE)
   const segmentBytes = yield* checkServer(connection)
-  yield* Effect.mapError(startBackup(connection), privilegeMissing)
+  yield* startBackup(connection)
   const { listed, writer } = yield* tryFiles(`copying ${source} to ${directory}`, async (signal) => {
     await mkdir(target, { mode: 0o700 })
     const listed = await listClusterFiles(source)

@@ -13,9 +13,6 @@ import {
 } from "../../../../../src/server/store/EmbeddedPostgres.ts"
 import { BackupManifest } from "../../../../../src/server/store/EmbeddedPostgres/backup/BackupManifest.ts"
 import { checkPrograms } from "../../../../../src/server/store/EmbeddedPostgres/backup/restoreBackup.ts"
-import { locateBinaries } from "../../../../../src/server/store/EmbeddedPostgres/Binaries.ts"
-import { runSingle } from "../../../../../src/server/store/EmbeddedPostgres/Cluster.ts"
-import { serverAccount } from "../../../../../src/server/store/EmbeddedPostgres/Account.ts"
 import { latestMigration } from "../../../../../src/server/store/Database/schemaVersion.ts"
 import { cli } from "../../../../support/cli.ts"
 import { query, readPostmasterPid, sendSignal } from "../../../../support/embeddedPostgres.ts"
@@ -410,36 +407,6 @@ describe("countersign backup and restore", { timeout: 240_000 }, () => {
       )
       assert.match(yield* why({}, 17), /backup is of PostgreSQL 18, but .* set COUNTERSIGN_POSTGRES_BIN/)
       assert.match(yield* why({ arch: "pdp11" }), /of a machine with \w+ pdp11/)
-    })
-  )
-
-  it.live("a cluster of an older version gets the rights for backups at the next start", () =>
-    Effect.gen(function* () {
-      const dataDir = yield* storeWith(1)
-      const directory = path.join(dataDir, "postgres")
-      const account = yield* serverAccount(directory, undefined)
-      const binaries = yield* locateBinaries({ dataDir, account, installedIn: undefined })
-      const { code } = yield* runSingle({
-        directory,
-        binaries,
-        account,
-        sync: true,
-        input:
-          "ALTER ROLE countersign NOREPLICATION\n" +
-          "REVOKE EXECUTE ON FUNCTION pg_backup_start(text, boolean), pg_backup_stop(boolean) FROM countersign\n"
-      })
-      assert.strictEqual(code, 0)
-      const backups = yield* temporaryDirectory
-      const without = yield* commands(dataDir)(["backup", "--to", backups])
-      assert.match(without.err, /was started by an older version of Countersign.*restart the service/)
-      assert.deepEqual(yield* Effect.promise(() => readdir(backups)), [])
-      yield* Effect.promise(() => rm(path.join(directory, "countersign-backup-rights")))
-      const made = yield* commands(dataDir)(["backup", "--to", backups])
-      assert.isTrue(made.ok, made.err)
-      assert.isUndefined(
-        yield* Effect.promise(() => readPostmasterPid(dataDir)),
-        "the command stops what it started"
-      )
     })
   )
 
