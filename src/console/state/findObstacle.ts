@@ -1,5 +1,5 @@
 import type { ConsoleSession, InboxApproval } from "../../api/Console.ts"
-import { countApprovals, DEFAULT_QUORUM, mayVote } from "../../domain/approvals/Quorum.ts"
+import { countApprovals, mayVote } from "../../domain/approvals/Quorum.ts"
 
 /**
  * Why the signed-in key cannot approve. `scope`, `admin`, `group`, `own`: nor can it reject. `own`: it requested the step. `approved`: it has approved already. `enough`: enough
@@ -13,12 +13,7 @@ export const isBarred = (obstacle: Obstacle | undefined): boolean =>
 
 /** Finds what keeps the signed-in key from approving, as far as the page can know; undefined: nothing. */
 export const findObstacle = (
-  {
-    line,
-    quorum = DEFAULT_QUORUM,
-    stage,
-    votes = []
-  }: Pick<InboxApproval, "line" | "quorum" | "stage" | "votes">,
+  { line, quorum, stage, votes }: Pick<InboxApproval, "line" | "quorum" | "stage" | "votes">,
   { groups, key, scopes }: Pick<ConsoleSession, "groups" | "key" | "scopes">
 ): Obstacle | undefined => {
   if (!scopes.includes("approvals.decide")) return "scope"
