@@ -4,7 +4,7 @@ import { fileURLToPath } from "node:url"
 import type { Plugin } from "vite"
 import { defineConfig } from "vitest/config"
 import { generate } from "./scripts/setup.js"
-import { SlowFoldersFirst } from "./test/support/SlowFoldersFirst.ts"
+import { SlowestFirst } from "./test/support/SlowestFirst.ts"
 
 /** These stop, starve or disconnect databases and processes, and assert what happens in time. Others beside them slow all of that. */
 const TIMED = [
@@ -67,7 +67,7 @@ export default defineConfig({
     env: {
       NODE_COMPILE_CACHE: fileURLToPath(new URL("node_modules/.cache/test-processes", import.meta.url))
     },
-    sequence: { sequencer: SlowFoldersFirst },
+    sequence: { sequencer: SlowestFirst },
     reporters: ["default", "./test/support/guarantees/GuaranteesReporter.ts"],
     projects: [
       {
