@@ -8,8 +8,15 @@ import { SlowestFirst } from "./test/support/SlowestFirst.ts"
 
 /** These stop, starve or disconnect databases and processes, and assert what happens in time. Others beside them slow all of that. */
 const TIMED = [
-  "test/faults/{chaos,DeadConnections,Delivery,Disk,Pooler,Standby}.test.ts",
+  "test/faults/{DeadConnections,Delivery,Disk,Pooler,Standby}.test.ts",
   "test/server/delivery/Delivery/Shards.test.ts"
+]
+
+/** Proofs that take long and that a change seldom breaks: `npm run verify` runs them, `npm test` does not. */
+const LONG = [
+  "test/console/firefox.test.ts",
+  "test/faults/{Adapters,chaos,FailingDisk,linearizability}.test.ts",
+  "test/scripts/image/image.test.ts"
 ]
 
 /** These read or change something of their whole process: memory, environment, hooks, metrics. */
@@ -75,7 +82,7 @@ export default defineConfig({
         test: {
           name: "shared",
           include: ALL,
-          exclude: [PACKAGES, ...OWN_PROCESS, ...TIMED],
+          exclude: [PACKAGES, ...OWN_PROCESS, ...TIMED, ...LONG],
           isolate: false,
           maxWorkers
         }
@@ -92,6 +99,16 @@ export default defineConfig({
           exclude: [PACKAGES],
           maxWorkers: cores,
           sequence: { groupOrder: 1 }
+        }
+      },
+      {
+        extends: true,
+        test: {
+          name: "long",
+          include: LONG,
+          exclude: [PACKAGES],
+          maxWorkers: 1,
+          sequence: { groupOrder: 2 }
         }
       }
     ]

@@ -3,7 +3,7 @@
  *
  * First come the checks of a second or two, as many at the same time as the machine has cores; if one fails, nothing else runs. The long
  * checks then run one after another beside the tests, most of which wait for processes, pages and deadlines. Tests that need the machine
- * for themselves come last (`vitest.config.ts`), after the long checks have ended.
+ * for themselves come last (`vitest.config.ts`), after the long checks have ended. `npm run verify` runs what takes longer.
  */
 import { spawnSync } from "node:child_process"
 import { existsSync, readFileSync, rmSync } from "node:fs"
@@ -99,6 +99,7 @@ const tests: Step = {
   command: [
     program("vitest"),
     "run",
+    "--project=!long",
     "--reporter=default",
     "--reporter=json",
     "--reporter=./test/support/guarantees/GuaranteesReporter.ts",

@@ -2,7 +2,8 @@
  * Compares how the service validates with JSON Schema 2020-12: runs the official JSON-Schema-Test-Suite, and random
  * schemas and values against a second validator (`npm run schemas`). Fails if a value is judged differently and the
  * schema has no warning. Installs the suite and the second validator below node_modules/.cache first; a part that
- * this machine cannot have is skipped with its reason. With `--installed`, as the gate runs it, nothing is installed.
+ * this machine cannot have is skipped with its reason. With `--installed`, as `npm run verify` runs it, nothing is
+ * installed.
  *
  * `--schemas N` is the number of random schemas, `--seed N` repeats a run, `--suite FOLDER` uses another copy of the
  * suite.
