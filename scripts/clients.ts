@@ -1,16 +1,15 @@
 /**
  * Generates clients from `openapi.json` with the usual generators and runs a scenario of some twenty calls with each,
  * the event stream included, against a service (`npm run clients`). Installs the generators below node_modules/.cache
- * first; one that this machine cannot have is skipped with its reason. With `--installed`, as the gate runs it, nothing
- * is installed.
+ * first; one that this machine cannot have is skipped with its reason. With `--installed`, as `npm run verify` runs it,
+ * nothing is installed.
  */
 import { spawnSync } from "node:child_process"
 import { chmodSync, cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
-import { createServer } from "node:net"
-import { once } from "node:events"
 import { tmpdir } from "node:os"
 import path from "node:path"
 import { fileURLToPath } from "node:url"
+import { freePort } from "../test/support/freePort.ts"
 import { Service } from "./docs/Service.ts"
 
 const root = fileURLToPath(new URL("..", import.meta.url))
@@ -137,14 +136,6 @@ const prepare = ({ cwd, install, tool }: Target): string | undefined => {
     const [reason = ""] = String(error).split("\n")
     return `its generator cannot be installed: ${reason}`
   }
-}
-
-const freePort = async (): Promise<number> => {
-  const server = createServer().listen(0, "127.0.0.1")
-  await once(server, "listening")
-  const address = server.address()
-  server.close()
-  return typeof address === "object" && address !== null ? address.port : 0
 }
 
 const ready = targets.filter((target) => {

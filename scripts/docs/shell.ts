@@ -14,9 +14,9 @@
  *   node scripts/docs/shell.ts [DOCUMENT...]     all documents, or README.md and those named
  */
 import { chmodSync, mkdtempSync, rmSync } from "node:fs"
-import { createServer } from "node:net"
 import { tmpdir } from "node:os"
 import path from "node:path"
+import { freePort } from "../../test/support/freePort.ts"
 import { Bash, type BlockResult } from "./Bash.ts"
 import { type CodeBlock, codeBlocks, documents, report, root } from "./markdown.ts"
 import { containsOutput, isOutput } from "./output.ts"
@@ -27,16 +27,6 @@ const OTHER_SHELLS = new Set(["bash", "console", "shell", "zsh"])
 
 /** How long an output that a background block prints is waited for. */
 const BACKGROUND_MILLIS = 60_000
-
-const freePort = (): Promise<number> =>
-  new Promise((resolve, reject) => {
-    const server = createServer()
-    server.on("error", reject)
-    server.listen(0, "127.0.0.1", () => {
-      const address = server.address()
-      server.close(() => resolve(typeof address === "object" && address !== null ? address.port : 0))
-    })
-  })
 
 const ports = new Map<string, string>()
 for (const port of ["8080", "4000", "4001", "4002", "4318"]) ports.set(port, String(await freePort()))
