@@ -845,9 +845,9 @@ CREATE TABLE delivery_leases (
   lease_until timestamp with time zone NOT NULL,
   CONSTRAINT delivery_leases_pkey PRIMARY KEY (owner)
 ) WITH (fillfactor=50);
-COMMENT ON TABLE delivery_leases IS 'Leases of the replicas on all virtual shards that they own, one row per replica.';
+COMMENT ON TABLE delivery_leases IS 'Leases of the replicas on all shards that they own, one row per replica.';
 COMMENT ON COLUMN delivery_leases.owner IS 'Random id of the replica.';
-COMMENT ON COLUMN delivery_leases.lease_until IS 'When the lease ends; then any replica removes the row, and the virtual shards are free.';
+COMMENT ON COLUMN delivery_leases.lease_until IS 'When the lease ends; then any replica removes the row, and the shards are free.';
 
 CREATE TABLE delivery_owners (
   owner text COLLATE "C" NOT NULL,
@@ -890,25 +890,12 @@ CREATE TABLE delivery_shards (
   shard smallint NOT NULL,
   owner text COLLATE "C",
   epoch bigint DEFAULT 0 NOT NULL,
-  lease_until timestamp with time zone,
   CONSTRAINT delivery_shards_pkey PRIMARY KEY (shard)
 ) WITH (fillfactor=50);
-COMMENT ON TABLE delivery_shards IS 'Leases on the shards of the delivery queue, one row per shard.';
+COMMENT ON TABLE delivery_shards IS 'Owners of the shards of the delivery queue, one row each.';
 COMMENT ON COLUMN delivery_shards.shard IS 'Number of the shard.';
-COMMENT ON COLUMN delivery_shards.owner IS 'Replica that owns the shard; `virtual shards`: the owners of its virtual shards do; null: none.';
+COMMENT ON COLUMN delivery_shards.owner IS 'Replica that owns the shard while it has a lease in delivery_leases; null: none.';
 COMMENT ON COLUMN delivery_shards.epoch IS 'Fencing token: raised by each change of owner, so that writes of a former owner are rejected.';
-COMMENT ON COLUMN delivery_shards.lease_until IS 'When the lease ends; null: not leased.';
-
-CREATE TABLE delivery_virtual_shards (
-  virtual_shard smallint NOT NULL,
-  owner text COLLATE "C",
-  epoch bigint DEFAULT 0 NOT NULL,
-  CONSTRAINT delivery_virtual_shards_pkey PRIMARY KEY (virtual_shard)
-) WITH (fillfactor=50);
-COMMENT ON TABLE delivery_virtual_shards IS 'Owners of the virtual shards, one row each. Virtual shard v is a part of shard v modulo 16.';
-COMMENT ON COLUMN delivery_virtual_shards.virtual_shard IS 'Number of the virtual shard.';
-COMMENT ON COLUMN delivery_virtual_shards.owner IS 'Replica that owns it while it has a lease in delivery_leases; null: none.';
-COMMENT ON COLUMN delivery_virtual_shards.epoch IS 'Raised by each change of owner. Added to the epoch of its shard, it is the fencing token of the owner''s writes.';
 
 CREATE TABLE email_addresses (
   org_id text COLLATE "C" NOT NULL,

@@ -93,7 +93,7 @@ export const chaos = Effect.fnUntraced(function* (options: ChaosOptions) {
   /** Waits until the replica owns no shard and no shard is unowned. */
   const isReplaced = (owner: string) =>
     sql<{ readonly count: number }>`
-      SELECT count(*)::int AS count FROM delivery_virtual_shards WHERE owner = ${owner} OR owner IS NULL
+      SELECT count(*)::int AS count FROM delivery_shards WHERE owner = ${owner} OR owner IS NULL
     `.pipe(
       persistently,
       Effect.map((rows) => rows[0]?.count === 0)

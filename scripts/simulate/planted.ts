@@ -34,15 +34,15 @@ export const plantedBugs: Readonly<Record<string, ReadonlyArray<PlantedBug>>> = 
   "renewal-by-number": [
     {
       file: `${engine}/Shards.ts`,
-      from: "if (epochs.get(one.virtualShard) === one.epoch)",
-      to: "if (epochs.has(one.virtualShard))"
+      from: "if (beat.epochs.get(one.shard) === one.epoch)",
+      to: "if (beat.epochs.has(one.shard))"
     }
   ],
   "start-by-number": [
     {
       file: `${engine}/Shards.ts`,
-      from: "owned.get(one.virtualShard) === one && !one.draining",
-      to: "owned.has(one.virtualShard) && !one.draining"
+      from: "owned.get(one.shard) === one && !one.draining",
+      to: "owned.has(one.shard) && !one.draining"
     }
   ],
   "release-with-open-attempts": [
@@ -55,7 +55,7 @@ export const plantedBugs: Readonly<Record<string, ReadonlyArray<PlantedBug>>> = 
   "no-renewal-after-refusal": [
     {
       file: `${engine}/Engine.ts`,
-      from: "if (shards.owned.get(lane.owned.virtualShard) === lane.owned) balancer.confirm()",
+      from: "if (shards.owned.get(lane.shard) === lane.owned) balancer.confirm()",
       to: ""
     }
   ],
@@ -90,15 +90,15 @@ export const plantedBugs: Readonly<Record<string, ReadonlyArray<PlantedBug>>> = 
   "no-reread": [
     {
       file: `${engine}/Reader.ts`,
-      from: "if (!again) return { shard, parts, watermark }",
-      to: "if (now >= 0) return { shard, parts, watermark }"
+      from: "if (!again) return { shard, reread: watermark, watermark }",
+      to: "if (now >= 0) return { shard, reread: watermark, watermark }"
     }
   ],
   "no-sweep": [
     {
       file: `${engine}/Reader.ts`,
-      from: "for (const { shard } of yield* store.nonEmpty([...shards.positions.keys()])) yield* sweepShard(shard, found)",
-      to: ""
+      from: "while (left.length > 0) {",
+      to: "while (left.length < 0) {"
     }
   ],
   "retry-of-unwritten": [
@@ -165,14 +165,14 @@ export const plantedBugs: Readonly<Record<string, ReadonlyArray<PlantedBug>>> = 
   "epoch-fence": [
     {
       file: model,
-      from: "row?.attempt === attempt && model.#epoch(transaction, virtual_shard) === epoch",
+      from: "row?.attempt === attempt && model.#epoch(transaction, shard) === epoch",
       to: "row?.attempt === attempt"
     }
   ],
   "epoch-fence-of-health": [
     {
       file: model,
-      from: "({ epoch, virtual_shard }) => model.#epoch(transaction, virtual_shard) === epoch",
+      from: "({ epoch, shard }) => model.#epoch(transaction, shard) === epoch",
       to: "() => true"
     }
   ],

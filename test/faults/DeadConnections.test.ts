@@ -53,7 +53,7 @@ const owners = Effect.flatMap(
   SqlClient.SqlClient,
   (sql) => sql<{ readonly owners: number; readonly free: number }>`
     SELECT count(DISTINCT owner)::int AS owners, count(*) FILTER (WHERE owner IS NULL)::int AS free
-    FROM delivery_virtual_shards
+    FROM delivery_shards
   `
 )
 

@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url"
 import { Delivery } from "../../src/server/delivery/Delivery.ts"
 import { TestDatabase } from "../support/postgres.ts"
 import { type ScriptedReply, startScriptedServer } from "../support/scripted.ts"
-import { VIRTUAL_SHARDS } from "../../src/server/delivery/Delivery/virtualShards.ts"
+import { SHARDS } from "../../src/server/delivery/Delivery/shardOf.ts"
 import {
   publishWebhookEvents,
   respondingChannel,
@@ -56,7 +56,7 @@ const freeShards = Effect.flatMap(
   SqlClient.SqlClient,
   (sql) => sql<{ readonly count: number }>`
     SELECT count(*)::int AS count
-    FROM delivery_virtual_shards
+    FROM delivery_shards
     WHERE owner IS NULL
   `
 ).pipe(Effect.map((rows) => rows[0]?.count ?? 0))
@@ -105,7 +105,7 @@ describe("Delivery › a replica", () => {
       yield* exited(child)
       // On a slow or busy machine, no longer than its start: it waits for no lease and no interval.
       assert.isAtMost(performance.now() - before, Math.max(1_000, Duration.toMillis(start)))
-      assert.strictEqual(yield* freeShards, VIRTUAL_SHARDS)
+      assert.strictEqual(yield* freeShards, SHARDS)
     })
   )
 

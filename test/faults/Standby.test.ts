@@ -11,7 +11,7 @@ import {
   makeServer
 } from "../../scripts/chaos/faults/postgresServer.ts"
 import { temporaryDirectory } from "../../scripts/chaos/faults/temporaryDirectory.ts"
-import { SHARDS, VIRTUAL_SHARDS } from "../../src/server/delivery/Delivery/virtualShards.ts"
+import { SHARDS } from "../../src/server/delivery/Delivery/shardOf.ts"
 import { makeShardStore } from "../../src/server/delivery/Delivery/ShardStore.ts"
 import { DatabaseOutage } from "../../src/server/observability/DatabaseOutage.ts"
 import * as Database from "../../src/server/store/Database.ts"
@@ -115,24 +115,21 @@ describe.skipIf(!isLinux)("a primary without its synchronous standby", () => {
           const shards = makeShardStore(sql, "a replica")
           const beat = { leaseMillis: 10_000, heartbeatTimeoutMillis: 3_000, draining: false }
           yield* shards.heartbeat(beat)
-          assert.strictEqual(yield* shards.acquireShards(beat.leaseMillis), SHARDS)
-          assert.lengthOf(yield* shards.claim(VIRTUAL_SHARDS), VIRTUAL_SHARDS)
+          assert.lengthOf(yield* shards.claim(SHARDS), SHARDS)
           yield* setStandby("missing")
           // A statement that waited for a standby would fail, because its connection is closed.
-          assert.strictEqual((yield* shards.heartbeat(beat)).leases.size, VIRTUAL_SHARDS)
+          assert.strictEqual((yield* shards.heartbeat(beat)).epochs.size, SHARDS)
           yield* shards.deregister
-          yield* shards.release(Array.from({ length: VIRTUAL_SHARDS }, (_, shard) => shard))
-          yield* shards.releaseShards
+          yield* shards.release(Array.from({ length: SHARDS }, (_, shard) => shard))
           yield* shards.endLease
           assert.deepStrictEqual(
             yield* sql`
               SELECT
                 (SELECT count(*)::int FROM delivery_owners) AS owners,
                 (SELECT count(*)::int FROM delivery_leases) AS leases,
-                (SELECT count(*)::int FROM delivery_shards WHERE owner IS NOT NULL) AS shared,
-                (SELECT count(*)::int FROM delivery_virtual_shards WHERE owner IS NOT NULL) AS owned
+                (SELECT count(*)::int FROM delivery_shards WHERE owner IS NOT NULL) AS owned
             `,
-            [{ owners: 0, leases: 0, shared: 0, owned: 0 }]
+            [{ owners: 0, leases: 0, owned: 0 }]
           )
         }).pipe(Effect.provide(layerClient(url)))
       }),

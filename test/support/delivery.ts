@@ -25,8 +25,7 @@ import { makeDeliveryQueue } from "../../src/server/delivery/Delivery/DeliveryQu
 import { makeDeliveryLog } from "../../src/server/delivery/Delivery/DeliveryLog.ts"
 import { makeDispatcher } from "../../src/server/delivery/Delivery/Dispatcher.ts"
 import { makeReplay } from "../../src/server/delivery/Delivery/Replay.ts"
-import type { OwnedShard, ShardPosition } from "../../src/server/delivery/Delivery/Shards.ts"
-import { ALL_PARTS, SHARDS, VIRTUAL_SHARDS } from "../../src/server/delivery/Delivery/virtualShards.ts"
+import type { OwnedShard } from "../../src/server/delivery/Delivery/Shards.ts"
 import { defaultSlots, type SlotOptions } from "../../src/server/delivery/Delivery/Slots.ts"
 import { Egress } from "../../src/server/egress/Egress.ts"
 import { RecentEvents } from "../../src/server/notifications/Notifications/RecentEvents.ts"
@@ -49,15 +48,18 @@ export interface ManualAttempt {
 export const delivered: AttemptOutcome = { _tag: "Delivered", status: 200 }
 export const failing: AttemptOutcome = { _tag: "Retry", error: "HTTP 503", status: 503, retryAfter: null }
 
-/** Virtual shard 0 as its owner holds it, with an endless lease. */
+/** Shard 0 as its owner holds it, with an endless lease. */
 export const ownedShard = (open: number): OwnedShard => ({
-  virtualShard: 0,
   shard: 0,
   epoch: 1,
   claimedAt: 0,
   leaseUntil: Infinity,
   unfinished: open,
-  draining: false
+  draining: false,
+  watermark: 0,
+  stableWatermark: 0,
+  nextStableWatermark: 0,
+  stableSince: 0
 })
 
 const zeros = "0".repeat(32)
@@ -113,32 +115,18 @@ export const manualChannel = (policy: ChannelPolicy) =>
   })
 
 /**
- * A dispatcher with one channel that owns all parts of shard 0. `regain` makes it lose part 0 and gain it again; no
- * attempt may start while `lease.isShort`.
+ * A dispatcher with one channel that owns shard 0. `regain` makes it lose the shard and gain it again; no attempt may
+ * start while `lease.isShort`.
  */
 export const startDispatcher = Effect.fnUntraced(function* (
   channel: Channel,
   slots: Partial<SlotOptions> = {}
 ) {
-  const owned = new Map(
-    Array.from({ length: VIRTUAL_SHARDS / SHARDS }, (_, part): readonly [number, OwnedShard] => [
-      part * SHARDS,
-      { ...ownedShard(0), virtualShard: part * SHARDS }
-    ])
-  )
+  const owned = new Map([[0, ownedShard(0)]])
   const lease = { isShort: false }
-  const position: ShardPosition = {
-    shard: 0,
-    parts: ALL_PARTS,
-    watermark: 0,
-    stableWatermark: 0,
-    nextStableWatermark: 0,
-    stableSince: 0
-  }
   const shards = {
     owned,
-    positions: new Map([[0, position]]),
-    canStart: (one: OwnedShard) => !lease.isShort && owned.get(one.virtualShard) === one,
+    canStart: (one: OwnedShard) => !lease.isShort && owned.get(one.shard) === one,
     hasPeers: () => true,
     rebalance: Effect.succeed([]),
     startDraining: Effect.void,

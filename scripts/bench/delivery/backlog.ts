@@ -6,7 +6,7 @@
 import { PgConnection } from "@effect/sql-pg"
 import { Effect, Exit, type Redacted, Scope } from "effect"
 import { setTimeout as pause } from "node:timers/promises"
-import { shardOf } from "../../../src/server/delivery/Delivery/virtualShards.ts"
+import { shardOf } from "../../../src/server/delivery/Delivery/shardOf.ts"
 import {
   alternate,
   atLeast,

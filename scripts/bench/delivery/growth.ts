@@ -23,7 +23,6 @@ const TABLES = [
   "approval_events",
   "delivery_destinations",
   "delivery_shards",
-  "delivery_virtual_shards",
   "delivery_leases"
 ]
 

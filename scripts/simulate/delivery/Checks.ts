@@ -4,7 +4,7 @@ import type { ChannelPolicy } from "../../../src/server/delivery/Channel.ts"
 import { UNWRITABLE } from "../../../src/server/delivery/Delivery/Finisher.ts"
 import type { QueuedDelivery } from "../../../src/server/delivery/Delivery/QueuedDelivery.ts"
 import { defaultLease } from "../../../src/server/delivery/Delivery/Shards.ts"
-import { VIRTUAL_SHARDS, virtualShardOf } from "../../../src/server/delivery/Delivery/virtualShards.ts"
+import { shardOf, SHARDS } from "../../../src/server/delivery/Delivery/shardOf.ts"
 import type { Statement } from "../core/Store.ts"
 import type { DeliveryModel, RecordedAttempt, ShardEntry, StoredHealth } from "./DeliveryModel.ts"
 import { AFTERMATH_MILLIS, LEASE_FAULTS, quietSince } from "./aftermath.ts"
@@ -175,7 +175,7 @@ export class Checks {
   starts(replica: Replica, delivery: QueuedDelivery): Attempt {
     const { now } = this.world.simulation
     const { attempt, delivery_id, destination_id, seq } = delivery
-    const shard = virtualShardOf(destination_id)
+    const shard = shardOf(destination_id)
     const epoch = replica.engine?.shards.owned.get(shard)?.epoch ?? -1
     const started: Attempt = {
       replica,
@@ -240,9 +240,9 @@ export class Checks {
   }
 
   /** A former owner does not overwrite the health that the current one decides on, unless it had taken its snapshot before the claim. */
-  #healthSaved({ destination_id, epoch, virtual_shard }: StoredHealth, snapshotAt: number): void {
-    const current = this.model.epochOf(virtual_shard)
-    if (current === epoch || this.claimedAt(virtual_shard) >= snapshotAt) return
+  #healthSaved({ destination_id, epoch, shard }: StoredHealth, snapshotAt: number): void {
+    const current = this.model.epochOf(shard)
+    if (current === epoch || this.claimedAt(shard) >= snapshotAt) return
     this.fail(`The health of ${destination_id} is stored under epoch ${epoch}, and ${current} is current`)
   }
 
@@ -253,12 +253,12 @@ export class Checks {
   /** The owner's lease must be long enough for the attempt, as the store sees it. */
   #checkLease({ delivery, epoch, replica }: Attempt, isStale: boolean): void {
     if (isStale) return
-    const virtualShard = virtualShardOf(delivery.destination_id)
-    const row = this.model.shards.committedRow(String(virtualShard))
-    const current = this.model.epochOf(virtualShard)
+    const shard = shardOf(delivery.destination_id)
+    const row = this.model.shards.committedRow(String(shard))
+    const current = this.model.epochOf(shard)
     if (row?.owner !== replica.owner || current !== epoch) {
       return this.fail(
-        `${replica.owner} starts an attempt of ${delivery.delivery_id} under epoch ${epoch} of virtual shard ${virtualShard}, which ${row?.owner ?? "nobody"} owns under epoch ${current}`
+        `${replica.owner} starts an attempt of ${delivery.delivery_id} under epoch ${epoch} of shard ${shard}, which ${row?.owner ?? "nobody"} owns under epoch ${current}`
       )
     }
     const left =
@@ -307,8 +307,7 @@ export class Checks {
     if (sameDestination.length >= this.policy.concurrency) {
       // Attempts of a lost shard may still be running when the shard is regained.
       const current = sameDestination.filter(
-        (one) =>
-          one.epoch === replica.engine?.shards.owned.get(virtualShardOf(delivery.destination_id))?.epoch
+        (one) => one.epoch === replica.engine?.shards.owned.get(shardOf(delivery.destination_id))?.epoch
       )
       if (current.length >= this.policy.concurrency)
         this.fail(`${replica.owner} exceeds the concurrency of ${delivery.destination_id}`)
@@ -394,7 +393,7 @@ export class Checks {
 
   /** The rule of docs/concepts.md, written again: failures in a row, doubling cooldowns, one success ends all. */
   #recordHealth(attempt: Attempt, outcome: AttemptOutcome): void {
-    const owned = attempt.replica.engine?.shards.owned.get(virtualShardOf(attempt.delivery.destination_id))
+    const owned = attempt.replica.engine?.shards.owned.get(shardOf(attempt.delivery.destination_id))
     if (owned?.epoch !== attempt.epoch) return
     const { now } = this.world.simulation
     const health = this.#healthOf(attempt)
@@ -424,7 +423,7 @@ export class Checks {
   #checkOrder({ delivery, replica }: Attempt): void {
     if (delivery.attempt > 0) return
     // A new owner sends what it reads first; it needs a sweep to know what waited before.
-    const claimedAt = this.#claimedAt.get(virtualShardOf(delivery.destination_id)) ?? 0
+    const claimedAt = this.#claimedAt.get(shardOf(delivery.destination_id)) ?? 0
     if (this.world.simulation.now - claimedAt < OVERTAKING_MILLIS) return
     if (this.world.faults.isExplained(replica.number, LEASE_FAULTS, AFTERMATH_MILLIS)) return
     const mine = this.published.get(delivery.delivery_id)?.committedAt
@@ -448,13 +447,12 @@ export class Checks {
   /** A lease ends only because of a fault. */
   #claimed(before: ShardEntry, after: ShardEntry): void {
     this.counts.claims++
-    this.#claimedAt.set(after.virtual_shard, this.world.simulation.now)
+    this.#claimedAt.set(after.shard, this.world.simulation.now)
     this.world.simulation.log(
       () =>
-        `${after.owner} claims virtual shard ${after.virtual_shard} under epoch ${after.epoch}${before.owner === null ? "" : ` from ${before.owner}`}`
+        `${after.owner} claims shard ${after.shard} under epoch ${after.epoch}${before.owner === null ? "" : ` from ${before.owner}`}`
     )
-    if (after.epoch <= before.epoch)
-      this.fail(`Virtual shard ${after.virtual_shard} changes its owner without a new epoch`)
+    if (after.epoch <= before.epoch) this.fail(`Shard ${after.shard} changes its owner without a new epoch`)
     if (before.owner === null) return
     this.counts.expiries++
     const previous = this.world.replicaOf(before.owner)
@@ -465,25 +463,25 @@ export class Checks {
       before.owner !== after.owner
     ) {
       this.fail(
-        `${after.owner} claims virtual shard ${after.virtual_shard}, as the lease of ${before.owner} ended without a fault`
+        `${after.owner} claims shard ${after.shard}, as the lease of ${before.owner} ended without a fault`
       )
     }
   }
 
   /** A shard is released only when its attempts are recorded. */
   #released(before: ShardEntry): void {
-    this.world.simulation.log(() => `${before.owner} releases virtual shard ${before.virtual_shard}`)
+    this.world.simulation.log(() => `${before.owner} releases shard ${before.shard}`)
     const replica = before.owner === null ? undefined : this.world.replicaOf(before.owner)
     const isForced =
       replica?.stoppingSince !== undefined && this.world.simulation.now - replica.stoppingSince >= 5_900
     if (isForced) return
-    const key = `${before.virtual_shard}/${this.model.epochOf(before.virtual_shard)}`
+    const key = `${before.shard}/${this.model.epochOf(before.shard)}`
     for (const attempt of this.#unrecorded.get(key) ?? []) {
       const { attempt: number, delivery_id, seq } = attempt.delivery
       const row = this.model.queue.committedRow(String(seq))
       if (attempt.outcome === "interrupted" || row === undefined || row.attempt !== number) continue
       this.fail(
-        `${before.owner} releases virtual shard ${before.virtual_shard} while attempt ${number + 1} of ${delivery_id} is not recorded`
+        `${before.owner} releases shard ${before.shard} while attempt ${number + 1} of ${delivery_id} is not recorded`
       )
     }
     this.#unrecorded.delete(key)
@@ -501,9 +499,8 @@ export class Checks {
   #checkReplica(replica: Replica): void {
     const { engine } = replica
     if (engine === undefined || !replica.host.isAlive) return
-    for (const { unfinished, virtualShard } of engine.shards.owned.values()) {
-      if (unfinished < 0)
-        this.fail(`${replica.owner} counts ${unfinished} unfinished for shard ${virtualShard}`)
+    for (const { shard, unfinished } of engine.shards.owned.values()) {
+      if (unfinished < 0) this.fail(`${replica.owner} counts ${unfinished} unfinished for shard ${shard}`)
     }
     const { deliveries } = engine.dispatcher.inMemory()
     const most = this.plan.destinations.length * MAX_HELD_BY_DESTINATION
@@ -527,7 +524,7 @@ export class Checks {
         reasons.push(`${replica.owner} holds ${lanes} lanes and ${deliveries} deliveries`)
       for (const one of engine.shards.owned.values()) {
         if (one.unfinished !== 0)
-          reasons.push(`${replica.owner} counts ${one.unfinished} unfinished for shard ${one.virtualShard}`)
+          reasons.push(`${replica.owner} counts ${one.unfinished} unfinished for shard ${one.shard}`)
       }
     }
     return reasons
@@ -537,11 +534,11 @@ export class Checks {
   #imbalance(): ReadonlyArray<string> {
     const reasons: Array<string> = []
     const replicas = this.world.replicas.filter(({ host }) => host.isAlive)
-    const share = Math.ceil(VIRTUAL_SHARDS / replicas.length)
+    const share = Math.ceil(SHARDS / replicas.length)
     const owned = new Map<string, number>()
-    for (const [, { owner, virtual_shard }] of this.model.shards.committed()) {
+    for (const [, { owner, shard }] of this.model.shards.committed()) {
       if (owner === null || !replicas.some((one) => one.owner === owner))
-        reasons.push(`virtual shard ${virtual_shard} has no live owner`)
+        reasons.push(`shard ${shard} has no live owner`)
       else owned.set(owner, (owned.get(owner) ?? 0) + 1)
     }
     for (const { owner } of replicas) {

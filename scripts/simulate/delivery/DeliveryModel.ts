@@ -1,22 +1,14 @@
 /* oxlint-disable typescript/no-this-alias -- statements are generators, which have no arrow form */
 import type { QueueRow } from "../../../src/server/delivery/Delivery/QueuedDelivery.ts"
-import type { HeadRow } from "../../../src/server/delivery/Delivery/QueueReads.ts"
-import type { ShardParts, TailRow } from "../../../src/server/delivery/Delivery/QueueReads.ts"
+import type { HeadRow, SweepPosition, TailRange } from "../../../src/server/delivery/Delivery/QueueReads.ts"
 import { SWEEP_LANES } from "../../../src/server/delivery/Delivery/QueueReads.ts"
 import type { InsertedDelivery, PreparedDelivery } from "../../../src/server/delivery/Delivery/QueueWrites.ts"
-import {
-  partBit,
-  shardOf,
-  SHARDS,
-  VIRTUAL_SHARDS,
-  virtualShardIn
-} from "../../../src/server/delivery/Delivery/virtualShards.ts"
+import { shardOf, SHARDS } from "../../../src/server/delivery/Delivery/shardOf.ts"
 import type { RecordedResults } from "../../../src/server/delivery/Delivery/writeResults.ts"
-import {
-  type ClaimedShard,
-  type Heartbeat,
-  type HeartbeatResult,
-  VIRTUAL_OWNER
+import type {
+  ClaimedShard,
+  Heartbeat,
+  HeartbeatResult
 } from "../../../src/server/delivery/Delivery/ShardStore.ts"
 import { type Statement, type Store, Table, type Transaction, type Wait } from "../core/Store.ts"
 
@@ -63,19 +55,11 @@ export interface HealthEntry {
   readonly cooldown_until: number | null
 }
 
-/** A row of `delivery_virtual_shards`. */
-export interface ShardEntry {
-  readonly virtual_shard: number
-  readonly owner: string | null
-  readonly epoch: number
-}
-
 /** A row of `delivery_shards`. */
-interface QueueShardEntry {
+export interface ShardEntry {
   readonly shard: number
   readonly owner: string | null
   readonly epoch: number
-  readonly lease_until: number | null
 }
 
 /** A row of `delivery_leases` or `delivery_owners`. */
@@ -85,7 +69,7 @@ interface LeaseEntry {
 
 /** A result to record. */
 export interface RecordedResult {
-  readonly virtual_shard: number
+  readonly shard: number
   readonly seq: number
   readonly epoch: number
   readonly attempt: number
@@ -106,7 +90,7 @@ export interface RecordedAttempt extends Pick<RecordedResult, "seq" | "sent" | "
 
 /** Health to store. */
 export interface StoredHealth {
-  readonly virtual_shard: number
+  readonly shard: number
   readonly epoch: number
   readonly org_id: string
   readonly destination_id: string
@@ -122,22 +106,10 @@ const UNSEEN_TRANSACTIONS = 8
 
 /** As in ShardStore.ts. */
 const CLOCK_STEP_MILLIS = 60_000
-const SHARED_LEASE_EXTRA_MILLIS = 2_000
 
 /** Identifies a destination in `delivery_destinations`. */
 const keyOf = (row: { readonly org_id: string; readonly destination_id: string }): string =>
   `${row.org_id}/${row.destination_id}`
-
-/** Whether a row is of a set of parts of its shard. */
-const isOf = (parts: number, row: QueueEntry): boolean =>
-  (parts & partBit(virtualShardIn(row.shard, row.destination_id))) !== 0
-
-/** Whether a shard of the queue has no live owner. */
-const isFree = ({ lease_until, owner }: QueueShardEntry, now: number, leaseMillis: number): boolean =>
-  owner === null ||
-  (owner !== VIRTUAL_OWNER &&
-    lease_until !== null &&
-    (lease_until < now || lease_until > now + leaseMillis + CLOCK_STEP_MILLIS))
 
 /** Code units, as the collation C for ASCII. */
 const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0)
@@ -149,8 +121,7 @@ export class DeliveryModel {
   readonly log = new Table<LogEntry>("deliveries")
   readonly attempts = new Table<AttemptEntry>("delivery_attempts")
   readonly health = new Table<HealthEntry>("delivery_destinations")
-  readonly shards = new Table<ShardEntry>("delivery_virtual_shards")
-  readonly queueShards = new Table<QueueShardEntry>("delivery_shards")
+  readonly shards = new Table<ShardEntry>("delivery_shards")
   readonly leases = new Table<LeaseEntry>("delivery_leases")
   readonly owners = new Table<LeaseEntry>("delivery_owners")
   /** What the hook of a channel writes, in the transaction that finishes a delivery. */
@@ -169,24 +140,19 @@ export class DeliveryModel {
     this.store = store
     const transaction = store.begin()
     for (let shard = 0; shard < SHARDS; shard++) {
-      transaction.write(this.queueShards, String(shard), { shard, owner: null, epoch: 0, lease_until: null })
-    }
-    for (let virtual_shard = 0; virtual_shard < VIRTUAL_SHARDS; virtual_shard++) {
-      transaction.write(this.shards, String(virtual_shard), { virtual_shard, owner: null, epoch: 0 })
+      transaction.write(this.shards, String(shard), { shard, owner: null, epoch: 0 })
     }
     transaction.commit()
   }
 
-  /** The committed fencing token of a virtual shard. */
-  epochOf(virtualShard: number): number {
-    const shard = this.queueShards.committedRow(String(virtualShard % SHARDS))
-    return (shard?.epoch ?? 0) + (this.shards.committedRow(String(virtualShard))?.epoch ?? 0)
+  /** The committed fencing token of a shard. */
+  epochOf(shard: number): number {
+    return this.shards.committedRow(String(shard))?.epoch ?? 0
   }
 
-  /** The fencing token of a virtual shard, as of the statement's beginning. */
-  #epoch(transaction: Transaction, virtualShard: number): number {
-    const shard = transaction.get(this.queueShards, String(virtualShard % SHARDS))
-    return (shard?.epoch ?? 0) + (transaction.get(this.shards, String(virtualShard))?.epoch ?? 0)
+  /** The fencing token of a shard, as of the statement's beginning. */
+  #epoch(transaction: Transaction, shard: number): number {
+    return transaction.get(this.shards, String(shard))?.epoch ?? 0
   }
 
   /** Inserts without a lock; deliveries for a destination near its limit are left out. */
@@ -241,21 +207,16 @@ export class DeliveryModel {
     }
   }
 
-  tail(
-    shards: ReadonlyArray<ShardParts & { readonly watermark: number }>,
-    limit: number
-  ): Statement<ReadonlyArray<TailRow>> {
+  tail(ranges: ReadonlyArray<TailRange>, limit: number): Statement<ReadonlyArray<QueueRow>> {
     const model = this
     return function* (transaction) {
-      const rows = shards.flatMap(({ parts, shard, watermark }) => {
-        const scanned = model
+      const rows = ranges.flatMap(({ reread, shard, watermark }) => {
+        const after = model
           .#rows(transaction, shard)
-          .filter(({ seq }) => seq > watermark)
+          .filter(({ seq }) => seq > reread)
           .toSorted((a, b) => a.seq - b.seq)
-          .slice(0, limit)
-        return scanned
-          .filter((row) => isOf(parts, row) || row === scanned.at(-1))
-          .map((row) => ({ ...model.#queueRow(transaction, row), scanned: scanned.length }))
+        const again = after.filter(({ seq }) => seq <= watermark)
+        return after.slice(0, again.length + limit).map((row) => model.#queueRow(transaction, row))
       })
       yield PAUSE
       return rows
@@ -271,38 +232,37 @@ export class DeliveryModel {
     }
   }
 
-  heads(
-    { parts, shard }: ShardParts,
-    after: readonly [string, string],
-    horizonMillis: number
-  ): Statement<ReadonlyArray<HeadRow>> {
+  heads(positions: ReadonlyArray<SweepPosition>, horizonMillis: number): Statement<ReadonlyArray<HeadRow>> {
     const model = this
     return function* (transaction) {
-      const lanes = [...Map.groupBy(model.#rows(transaction, shard), keyOf).values()]
-        .map((rows) => rows.toSorted(byDueTime))
-        .flatMap(([first]) => (first === undefined ? [] : [first]))
-        .filter((row) => (compare(row.org_id, after[0]) || compare(row.destination_id, after[1])) > 0)
-        .toSorted((a, b) => compare(a.org_id, b.org_id) || compare(a.destination_id, b.destination_id))
-        .slice(0, SWEEP_LANES)
+      const pages = positions
+        .toSorted((a, b) => a.shard - b.shard)
+        .map((after) =>
+          [...Map.groupBy(model.#rows(transaction, after.shard), keyOf).values()]
+            .map((rows) => rows.toSorted(byDueTime))
+            .flatMap(([first]) => (first === undefined ? [] : [first]))
+            .filter((row) => byLane(row, after) > 0)
+            .toSorted(byLane)
+            .slice(0, SWEEP_LANES)
+        )
       const now = transaction.statementAt
       const untilOf = (row: QueueEntry) => transaction.get(model.health, keyOf(row))?.cooldown_until ?? null
-      const rows = lanes.flatMap((row): ReadonlyArray<HeadRow> => {
-        const isSoon = Math.max(row.due_at, untilOf(row) ?? -Infinity) <= now + horizonMillis
-        const is_included = isOf(parts, row)
-        const ofChannel = lanes.filter(
-          (one) => one.channel === row.channel && (isOf(parts, one) || one === lanes.at(-1))
-        )
-        if (!(isSoon && is_included) && ofChannel.at(-1) !== row) return []
-        return [
-          {
-            ...model.#queueRow(transaction, row),
-            is_included,
-            lanes: lanes.length,
-            cooling_down: ofChannel.filter((one) => isOf(parts, one) && (untilOf(one) ?? -Infinity) > now)
-              .length
-          }
-        ]
-      })
+      const rows = pages.flatMap((lanes) =>
+        lanes.flatMap((row): ReadonlyArray<HeadRow> => {
+          const isSoon = Math.max(row.due_at, untilOf(row) ?? -Infinity) <= now + horizonMillis
+          const isEnd = lanes.length === SWEEP_LANES && lanes.at(-1) === row
+          const ofChannel = pages.flat().filter((one) => one.channel === row.channel)
+          if (!isSoon && !isEnd && ofChannel.at(-1) !== row) return []
+          const coolingDown = ofChannel.filter((one) => (untilOf(one) ?? -Infinity) > now)
+          return [
+            {
+              ...model.#queueRow(transaction, row),
+              lanes: lanes.length,
+              cooling_down: coolingDown.length
+            }
+          ]
+        })
+      )
       yield PAUSE
       return rows
     }
@@ -335,9 +295,9 @@ export class DeliveryModel {
   recordResults(batch: ReadonlyArray<RecordedResult>): Statement<RecordedResults> {
     const model = this
     return function* (transaction) {
-      const candidates = batch.filter(({ attempt, epoch, seq, virtual_shard }) => {
+      const candidates = batch.filter(({ attempt, epoch, seq, shard }) => {
         const row = transaction.get(model.queue, String(seq))
-        return row?.attempt === attempt && model.#epoch(transaction, virtual_shard) === epoch
+        return row?.attempt === attempt && model.#epoch(transaction, shard) === epoch
       })
       yield PAUSE
       const written = new Set<number>()
@@ -408,9 +368,7 @@ export class DeliveryModel {
   saveHealth(list: ReadonlyArray<StoredHealth>): Statement<ReadonlySet<string>> {
     const model = this
     return function* (transaction) {
-      const given = list.filter(
-        ({ epoch, virtual_shard }) => model.#epoch(transaction, virtual_shard) === epoch
-      )
+      const given = list.filter(({ epoch, shard }) => model.#epoch(transaction, shard) === epoch)
       const existing = new Set(
         given.map(keyOf).filter((key) => transaction.get(model.health, key) !== undefined)
       )
@@ -458,24 +416,11 @@ export class DeliveryModel {
             row.lease_until <= latest
         )
         .map(([name]) => name)
-      const sharers = live.filter((name) => transaction.get(model.leases, name) !== undefined)
       const isExpired = (row: LeaseEntry) => row.lease_until < now || row.lease_until > latest
       const expired = [...transaction.scan(model.leases)].filter(
         ([name, row]) => name !== owner && isExpired(row)
       )
-      const queueShards = [...transaction.scan(model.queueShards)].map(([, row]) => row)
-      const isShared = (row: QueueShardEntry) => row.owner === VIRTUAL_OWNER
-      const needsLease = (row: QueueShardEntry) =>
-        isShared(row) &&
-        row.lease_until !== null &&
-        (row.lease_until < lease_until + SHARED_LEASE_EXTRA_MILLIS || row.lease_until > latest)
-      const mine = [...transaction.scan(model.shards)]
-        .filter(([, row]) => row.owner === owner)
-        .map(([key, { virtual_shard }]) => ({
-          key,
-          virtual_shard,
-          epoch: model.#epoch(transaction, virtual_shard)
-        }))
+      const mine = [...transaction.scan(model.shards)].filter(([, row]) => row.owner === owner)
       const hadLease = transaction.get(model.leases, owner) !== undefined
       yield PAUSE
       if (!draining) {
@@ -494,9 +439,7 @@ export class DeliveryModel {
           transaction.write(model.leases, owner, { lease_until: begun })
         }
       }
-      for (const { key, virtual_shard } of mine) {
-        const shard = queueShards.find((one) => one.shard === virtual_shard % SHARDS)
-        if (isRenewed && shard !== undefined && isShared(shard)) continue
+      for (const [key] of isRenewed ? [] : mine) {
         const row = yield* transaction.lock(model.shards, key)
         if (row?.owner === owner) transaction.write(model.shards, key, { ...row, owner: null })
       }
@@ -506,73 +449,27 @@ export class DeliveryModel {
           transaction.write(model.leases, name, undefined)
         }
       }
-      for (const { shard } of queueShards.filter(needsLease)) {
-        const row = transaction.tryLock(model.queueShards, String(shard))
-        if (row === undefined || row === "locked" || !needsLease(row)) continue
-        const until = lease_until + 2 * SHARED_LEASE_EXTRA_MILLIS
-        transaction.write(model.queueShards, String(shard), { ...row, lease_until: until })
-      }
       yield PAUSE
-      const owned = mine.filter(({ virtual_shard }) => {
-        const row = queueShards.find(({ shard }) => shard === virtual_shard % SHARDS)
-        return isRenewed && row !== undefined && isShared(row)
-      })
       return {
         peers: live.length,
-        sharers: sharers.length,
-        rank: sharers.filter((name) => compare(name, owner) < 0).length,
-        sharedShards: queueShards.filter(isShared).length,
-        hasFreeShards: queueShards.some((row) => isFree(row, now, leaseMillis)),
-        leases: new Map(owned.map(({ epoch, virtual_shard }) => [virtual_shard, epoch]))
+        rank: live.filter((name) => compare(name, owner) < 0).length,
+        epochs: new Map(isRenewed ? mine.map(([, { epoch, shard }]) => [shard, epoch]) : [])
       }
-    }
-  }
-
-  acquireShards(leaseMillis: number): Statement<number> {
-    const model = this
-    return function* (transaction) {
-      const now = transaction.startedAt
-      const free = [...transaction.scan(model.queueShards)].filter(([, row]) => isFree(row, now, leaseMillis))
-      yield PAUSE
-      let acquired = 0
-      for (const [key] of free) {
-        const row = transaction.tryLock(model.queueShards, key)
-        if (row === undefined || row === "locked" || !isFree(row, now, leaseMillis)) continue
-        acquired++
-        transaction.write(model.queueShards, key, {
-          ...row,
-          owner: VIRTUAL_OWNER,
-          epoch: row.epoch + 1,
-          lease_until: now + leaseMillis + 2 * SHARED_LEASE_EXTRA_MILLIS
-        })
-      }
-      yield PAUSE
-      return acquired
     }
   }
 
   claim(owner: string, wanted: number): Statement<ReadonlyArray<ClaimedShard>> {
     const model = this
     return function* (transaction) {
-      const now = transaction.startedAt
-      const isFree = (row: ShardEntry) =>
-        row.owner === null || transaction.get(model.leases, row.owner) === undefined
-      const isShared = (row: QueueShardEntry | undefined) =>
-        row !== undefined && row.owner === VIRTUAL_OWNER && (row.lease_until ?? -Infinity) > now
       const candidates = [...transaction.scan(model.shards)]
-        .filter(
-          ([, row]) =>
-            isFree(row) && isShared(transaction.get(model.queueShards, String(row.virtual_shard % SHARDS)))
-        )
-        .toSorted(
-          ([, { virtual_shard: a }], [, { virtual_shard: b }]) => (a % SHARDS) - (b % SHARDS) || a - b
-        )
-      const watermarks = new Map<number, number>()
-      for (const [, { virtual_shard }] of candidates) {
-        const shard = virtual_shard % SHARDS
-        if (watermarks.has(shard)) continue
-        watermarks.set(shard, Math.max(0, ...model.#rows(transaction, shard).map(({ seq }) => seq)))
-      }
+        .filter(([, row]) => row.owner === null || transaction.get(model.leases, row.owner) === undefined)
+        .toSorted(([, a], [, b]) => a.shard - b.shard)
+      const watermarks = new Map(
+        candidates.map(([, { shard }]) => [
+          shard,
+          Math.max(0, ...model.#rows(transaction, shard).map(({ seq }) => seq))
+        ])
+      )
       yield PAUSE
       const claimed: Array<ClaimedShard> = []
       for (const [key, before] of candidates) {
@@ -580,31 +477,23 @@ export class DeliveryModel {
         const row = transaction.tryLock(model.shards, key)
         // Claimed meanwhile, by an owner whose lease the statement may not see.
         if (row === "locked" || row === undefined || row.epoch !== before.epoch) continue
-        const { virtual_shard } = row
-        const shard = virtual_shard % SHARDS
-        const queueShard = yield* transaction.lock(model.queueShards, String(shard))
-        if (queueShard === undefined || !isShared(queueShard)) continue
+        const { shard } = row
         const epoch = row.epoch + 1
         const after = { ...row, owner, epoch }
         transaction.write(model.shards, key, after)
         transaction.onCommit(() => model.observer.claimed(row, after))
-        claimed.push({
-          virtual_shard,
-          shard,
-          epoch: queueShard.epoch + epoch,
-          watermark: watermarks.get(shard) ?? 0
-        })
+        claimed.push({ shard, epoch, watermark: watermarks.get(shard) ?? 0 })
       }
       yield PAUSE
       return claimed
     }
   }
 
-  release(owner: string, virtualShards: ReadonlyArray<number>): Statement<void> {
+  release(owner: string, shards: ReadonlyArray<number>): Statement<void> {
     const model = this
     return function* (transaction) {
       transaction.isAsynchronous = true
-      const mine = virtualShards.filter((one) => transaction.get(model.shards, String(one))?.owner === owner)
+      const mine = shards.filter((one) => transaction.get(model.shards, String(one))?.owner === owner)
       yield PAUSE
       for (const one of mine) {
         const row = yield* transaction.lock(model.shards, String(one))
@@ -614,31 +503,6 @@ export class DeliveryModel {
         }
       }
       yield PAUSE
-    }
-  }
-
-  releaseShards(owner: string): Statement<void> {
-    const model = this
-    return function* (transaction) {
-      transaction.isAsynchronous = true
-      for (const [key, row] of [...transaction.scan(model.queueShards)]) {
-        if (row.owner === VIRTUAL_OWNER) yield* transaction.lock(model.queueShards, key)
-      }
-      transaction.beginStatement()
-      const now = transaction.startedAt
-      const leases = [...transaction.scan(model.leases)]
-      const isLast = !leases.some(([name, { lease_until }]) => name !== owner && lease_until > now)
-      const owned = new Set<number>()
-      for (const [, row] of transaction.scan(model.shards)) {
-        if (row.owner !== null && transaction.get(model.leases, row.owner) !== undefined) {
-          owned.add(row.virtual_shard % SHARDS)
-        }
-      }
-      yield PAUSE
-      for (const [key, row] of [...transaction.scan(model.queueShards)]) {
-        if (row.owner !== VIRTUAL_OWNER || !isLast || owned.has(row.shard)) continue
-        transaction.write(model.queueShards, key, { ...row, owner: null, lease_until: null })
-      }
     }
   }
 
@@ -818,6 +682,9 @@ export class DeliveryModel {
     }
   }
 }
+
+const byLane = (a: Pick<QueueEntry, "org_id" | "destination_id">, b: Omit<SweepPosition, "shard">): number =>
+  compare(a.org_id, b.org_id) || compare(a.destination_id, b.destination_id)
 
 const byDueTime = (a: QueueEntry, b: QueueEntry): number => a.due_at - b.due_at || a.seq - b.seq
 

@@ -17,7 +17,7 @@ import { toQueueRows } from "../../../src/server/delivery/Delivery/DeliveryQueue
 import { type Engine, makeEngine } from "../../../src/server/delivery/Delivery/Engine.ts"
 import type { QueuedDelivery } from "../../../src/server/delivery/Delivery/QueuedDelivery.ts"
 import type { InsertedDelivery, PreparedDelivery } from "../../../src/server/delivery/Delivery/QueueWrites.ts"
-import { shardOf } from "../../../src/server/delivery/Delivery/virtualShards.ts"
+import { shardOf } from "../../../src/server/delivery/Delivery/shardOf.ts"
 import type { Wakeups } from "../../../src/server/delivery/Delivery/Wakeups.ts"
 import { Host } from "../core/Host.ts"
 import type { Statement } from "../core/Store.ts"

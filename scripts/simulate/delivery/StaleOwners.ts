@@ -88,10 +88,9 @@ export class StaleOwners {
   refused(replica: Replica, owned: OwnedShard): void {
     const { now } = this.#world.simulation
     this.#world.simulation.log(
-      () =>
-        `${replica.owner}: a result of virtual shard ${owned.virtualShard}, epoch ${owned.epoch}, is refused`
+      () => `${replica.owner}: a result of shard ${owned.shard}, epoch ${owned.epoch}, is refused`
     )
-    if (replica.engine?.shards.owned.get(owned.virtualShard) !== owned) return
+    if (replica.engine?.shards.owned.get(owned.shard) !== owned) return
     const last = this.#refusedAt.get(replica) ?? -Infinity
     this.#refusedAt.set(replica, now)
     // Once between two regular renewals. A process that could not work lets its leases end.

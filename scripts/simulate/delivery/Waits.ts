@@ -1,5 +1,5 @@
 import { defaultLease } from "../../../src/server/delivery/Delivery/Shards.ts"
-import { virtualShardOf } from "../../../src/server/delivery/Delivery/virtualShards.ts"
+import { shardOf } from "../../../src/server/delivery/Delivery/shardOf.ts"
 import { isRetry, type QueuedDelivery } from "../../../src/server/delivery/Delivery/QueuedDelivery.ts"
 import { BEGINNING } from "../core/Host.ts"
 import type { QueueEntry } from "./DeliveryModel.ts"
@@ -103,7 +103,7 @@ export class Waits {
     const turns = work.turns.get(destination_id) ?? []
     turns.push(now)
     work.turns.set(destination_id, turns)
-    const epoch = replica.engine?.shards.owned.get(virtualShardOf(destination_id))?.epoch ?? -1
+    const epoch = replica.engine?.shards.owned.get(shardOf(destination_id))?.epoch ?? -1
     this.#loaded.set(seq, { attempt, epoch })
     this.#noteLimits(replica, work)
   }
@@ -143,11 +143,10 @@ export class Waits {
   #checkRow(row: QueueEntry, quietSince: number): string | undefined {
     const { checks, model, notifications, plan, simulation, store } = this.#world
     const { now } = simulation
-    const virtualShard = virtualShardOf(row.destination_id)
-    const owner = this.#world.replicaOf(model.shards.committedRow(String(virtualShard))?.owner ?? "")
+    const owner = this.#world.replicaOf(model.shards.committedRow(String(row.shard))?.owner ?? "")
     if (owner?.engine === undefined || owner.host.isFrozen) return undefined
     const loaded = this.#loaded.get(row.seq)
-    if (loaded?.attempt === row.attempt && loaded.epoch === model.epochOf(virtualShard)) return undefined
+    if (loaded?.attempt === row.attempt && loaded.epoch === model.epochOf(row.shard)) return undefined
     // Rates of receivers hold deliveries back for as long as they say.
     if (plan.rates !== undefined) return undefined
     const work = this.#of(owner)
@@ -164,7 +163,7 @@ export class Waits {
       queuedAt,
       dueAt,
       quietSince,
-      checks.claimedAt(virtualShard) + CLAIM_MILLIS,
+      checks.claimedAt(row.shard) + CLAIM_MILLIS,
       (this.#unwellAt.get(row.destination_id) ?? -Infinity) + 100,
       work.slowUntil,
       full("lease"),

@@ -28,9 +28,9 @@ export const observedDeliveryStore = (replica: Replica, store: DeliveryStore): D
     rejected.has(result.lane.destination_id) && (verdict._tag !== "Failed" || verdict.error !== UNWRITABLE)
   return {
     hasCachedNumbers: store.hasCachedNumbers,
-    tail: (shards, limit) => reads(store.tail(shards, limit)),
+    tail: (ranges, limit) => reads(store.tail(ranges, limit)),
     nonEmpty: (shards) => timed(replica, store.nonEmpty(shards)),
-    heads: (shard, after, horizonMillis) => reads(store.heads(shard, after, horizonMillis)),
+    heads: (positions, horizonMillis) => reads(store.heads(positions, horizonMillis)),
     refill: (lanes, rows) => reads(store.refill(lanes, rows)),
     recordResults: (batch, withinTransaction) =>
       Effect.suspend(() =>
@@ -73,10 +73,8 @@ export const observedShardStore = (replica: Replica, store: ShardStore): ShardSt
           return Effect.tap(store.heartbeat(beat), () => Effect.sync(answered))
         })
       ),
-    acquireShards: (leaseMillis) => worked(store.acquireShards(leaseMillis)),
     claim: (wanted) => worked(store.claim(wanted)),
-    release: (virtualShards) => worked(store.release(virtualShards)),
-    releaseShards: worked(store.releaseShards),
+    release: (shards) => worked(store.release(shards)),
     deregister: worked(store.deregister),
     endLease: worked(store.endLease)
   }

@@ -24,10 +24,8 @@ export const CurrentTransaction = Context.Reference<
 /** `ShardStore` of one replica over the model. */
 export const modelShardStore = (model: DeliveryModel, client: StoreClient, owner: string): ShardStore => ({
   heartbeat: (beat) => client.statement("heartbeat", model.heartbeat(owner, beat)),
-  acquireShards: (leaseMillis) => client.statement("acquire shards", model.acquireShards(leaseMillis)),
   claim: (wanted) => client.statement("claim", model.claim(owner, wanted)),
-  release: (virtualShards) => client.statement("release", model.release(owner, virtualShards)),
-  releaseShards: client.statement("release shards", model.releaseShards(owner)),
+  release: (shards) => client.statement("release", model.release(owner, shards)),
   deregister: client.statement("deregister", model.deregister(owner)),
   endLease: client.statement("end lease", model.endLease(owner))
 })
@@ -39,15 +37,15 @@ export const modelDeliveryStore = (
   monotonicMillis: () => number
 ): DeliveryStore => ({
   hasCachedNumbers: Effect.succeed(false),
-  tail: (shards, limit) => client.statement("tail", model.tail(shards, limit)),
+  tail: (ranges, limit) => client.statement("tail", model.tail(ranges, limit)),
   nonEmpty: (shards) => client.statement("sweep: shards", model.nonEmpty(shards)),
-  heads: (shard, after, horizonMillis) =>
-    client.statement("sweep: heads", model.heads(shard, after, horizonMillis)),
+  heads: (positions, horizonMillis) =>
+    client.statement("sweep: heads", model.heads(positions, horizonMillis)),
   refill: (lanes, rows) => client.statement("refill", model.refill(lanes, rows)),
   recordResults: (batch, withinTransaction) => {
     const statement = model.recordResults(
       batch.map(({ result: { delivery, lane, outcome }, verdict }) => ({
-        virtual_shard: lane.owned.virtualShard,
+        shard: lane.shard,
         seq: delivery.seq,
         epoch: lane.owned.epoch,
         attempt: delivery.attempt,
@@ -72,7 +70,7 @@ export const modelDeliveryStore = (
       "save health",
       model.saveHealth(
         Array.from(lanes, ([lane, health]) => ({
-          virtual_shard: lane.owned.virtualShard,
+          shard: lane.shard,
           epoch: lane.owned.epoch,
           org_id: lane.org_id,
           destination_id: lane.destination_id,

@@ -135,7 +135,7 @@ export const deliveryCoolingDestinations = series((channel: string) =>
 )
 
 export const deliveryShards = Metric.gauge("countersign_delivery_shards", {
-  description: "Virtual shards of the delivery queue that this replica owns, of 256"
+  description: "Shards of the delivery queue that this replica owns, of 256"
 })
 
 /** `limit`: one of `limitNames`. */

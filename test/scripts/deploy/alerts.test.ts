@@ -6,7 +6,7 @@ import path from "node:path"
 import { stringify } from "yaml"
 import { findTool } from "../../../scripts/deploy/chartTools.ts"
 import { anchors, readDocument } from "../../../scripts/docs/markdown.ts"
-import { VIRTUAL_SHARDS } from "../../../src/server/delivery/Delivery/virtualShards.ts"
+import { SHARDS } from "../../../src/server/delivery/Delivery/shardOf.ts"
 import * as definitions from "../../../src/server/observability/metricDefinitions.ts"
 import { helm, readChartYaml, resources, run, template } from "../../support/helmChart.ts"
 
@@ -137,7 +137,7 @@ const documented = (expr: string, key: string) =>
   expr
     .replaceAll("{$selector}", "")
     .replaceAll("$selector, ", "")
-    .replaceAll("$total", String(VIRTUAL_SHARDS))
+    .replaceAll("$total", String(SHARDS))
     .replaceAll("$threshold", String(values[key]?.threshold))
     .replaceAll("$minimum", String(values[key]?.minimum))
 

@@ -8,13 +8,7 @@ import type { Conclusion } from "../../../src/domain/delivery/DeliveryState.ts"
 import { EventId, OrgId } from "../../../src/domain/Ids.ts"
 import type { QueueRow } from "../../../src/server/delivery/Delivery/QueuedDelivery.ts"
 import type { PreparedDelivery } from "../../../src/server/delivery/Delivery/QueueWrites.ts"
-import {
-  ALL_PARTS,
-  shardOf,
-  SHARDS,
-  VIRTUAL_SHARDS,
-  virtualShardOf
-} from "../../../src/server/delivery/Delivery/virtualShards.ts"
+import { shardOf, SHARDS } from "../../../src/server/delivery/Delivery/shardOf.ts"
 import { TestDatabase } from "../../support/postgres.ts"
 import {
   type Blocker,
@@ -38,18 +32,18 @@ const CLOCK_MILLIS = 400
 
 const hex = (number: number): string => number.toString(16).padStart(32, "0")
 
-const destinations = [0, 1, 2, 3].map((number) => {
+/** Two of them are in one shard. */
+const destinations = [0, 1, 2, 197].map((number) => {
   const destination_id = `nep_${hex(number)}`
   return { org_id: OrgId.make(`org_${hex(number % 2)}`), destination_id, shard: shardOf(destination_id) }
 })
 
 const destination = fc.integer({ min: 0, max: destinations.length - 1 })
 const owner = fc.constantFrom("one", "two")
-const shard = fc.constantFrom(...new Set(destinations.map((one) => one.shard)))
-/** All parts, none, or some of those that the destinations are in. */
-const parts = fc.constantFrom(ALL_PARTS, 0, 0b0011, 0b0101)
-/** All virtual shards, or those of some of the first shards. */
-const wanted = fc.constantFrom(0, 5, 16, 100, VIRTUAL_SHARDS)
+const shards = [...new Set(destinations.map((one) => one.shard))]
+const shard = fc.constantFrom(...shards)
+/** All shards, or some of the first. */
+const wanted = fc.constantFrom(0, 5, 16, 100, SHARDS)
 
 /** A result to record, for the queue row at a place of the destination; `attempt` and `epoch` may be wrong. */
 const result = fc.record({
@@ -90,16 +84,24 @@ const command = fc.oneof(
     destination
   }),
   fc.record({ tag: fc.constant("end"), how: fc.constantFrom("commit", "rollback") }),
-  fc.record({ tag: fc.constant("acquireShards") }),
   fc.record({ tag: fc.constant("claim"), owner, wanted }),
   fc.record({ tag: fc.constant("heartbeat"), owner, draining: fc.boolean() }),
   fc.record({ tag: fc.constant("release"), owner, destinations: fc.array(destination, { maxLength: 3 }) }),
-  fc.record({ tag: fc.constant("releaseShards"), owner }),
   fc.record({ tag: fc.constant("deregister"), owner }),
   fc.record({ tag: fc.constant("endLease"), owner }),
   fc.record({ tag: fc.constant("expire"), owner }),
-  fc.record({ tag: fc.constant("tail"), parts, limit: fc.integer({ min: 1, max: 5 }) }),
-  fc.record({ tag: fc.constant("sweep"), shard, parts, horizonMillis: fc.constantFrom(0, 1_000, 60_000) }),
+  fc.record({
+    tag: fc.constant("tail"),
+    reread: fc.nat({ max: 5 }),
+    read: fc.nat({ max: 5 }),
+    limit: fc.integer({ min: 1, max: 5 })
+  }),
+  fc.record({
+    tag: fc.constant("sweep"),
+    shards: fc.uniqueArray(shard),
+    after: fc.option(destination),
+    horizonMillis: fc.constantFrom(0, 1_000, 60_000)
+  }),
   fc.record({
     tag: fc.constant("refill"),
     destinations: fc.array(destination, { maxLength: 3 }),
@@ -155,13 +157,11 @@ class Course {
           : this.#openTransaction(command.blocker, command.destination, to)
       case "end":
         return this.end(command.how)
-      case "acquireShards":
-        return subject.run(subject.shards("one").acquireShards(3_600_000))
       case "claim":
         return Effect.map(subject.run(subject.shards(command.owner).claim(command.wanted)), (claimed) =>
           claimed
             .map(({ watermark, ...one }) => ({ ...one, hasRows: watermark > 0 }))
-            .toSorted((a, b) => a.virtual_shard - b.virtual_shard)
+            .toSorted((a, b) => a.shard - b.shard)
         )
       case "heartbeat":
         return Effect.map(
@@ -172,50 +172,42 @@ class Course {
               draining: command.draining
             })
           ),
-          ({ leases, ...found }) => ({ ...found, leases: [...leases].toSorted((a, b) => a[0] - b[0]) })
+          ({ epochs, ...found }) => ({ ...found, epochs: [...epochs].toSorted((a, b) => a[0] - b[0]) })
         )
       case "release":
         return subject.run(
           subject
             .shards(command.owner)
             .release(
-              command.destinations.map((number) => virtualShardOf(destinations[number]?.destination_id ?? ""))
+              command.destinations.map((number) => shardOf(destinations[number]?.destination_id ?? ""))
             )
         )
-      case "releaseShards":
-        return subject.run(subject.shards(command.owner).releaseShards)
       case "endLease":
         return subject.run(subject.shards(command.owner).endLease)
       case "deregister":
         return subject.run(subject.shards(command.owner).deregister)
       case "expire":
         return subject.run(subject.expireLease(command.owner))
-      case "tail": {
-        const shards = [...new Set(destinations.map((one) => one.shard))]
-        return Effect.map(
-          subject.run(
-            subject.store.tail(
-              shards.map((shard) => ({ shard, parts: command.parts, watermark: 0 })),
-              command.limit
-            )
-          ),
-          (rows) => [described(rows), rows.map(({ scanned }) => scanned).toSorted()]
-        )
-      }
+      case "tail":
+        return Effect.gen({ self: this }, function* () {
+          const seqs = (yield* this.#rows()).map(({ seq }) => seq)
+          const reread = seqs[command.reread - 1] ?? 0
+          const watermark = Math.max(reread, seqs[command.read - 1] ?? 0)
+          const ranges = shards.map((shard) => ({ shard, reread, watermark }))
+          return described(yield* subject.run(subject.store.tail(ranges, command.limit)))
+        })
       case "sweep":
         return Effect.gen(function* () {
-          const nonEmpty = yield* subject.run(subject.store.nonEmpty([command.shard]))
-          const heads = yield* subject.run(
-            subject.store.heads(
-              { shard: command.shard, parts: command.parts },
-              ["", ""],
-              command.horizonMillis
-            )
+          const nonEmpty = yield* subject.run(subject.store.nonEmpty(command.shards))
+          const after = command.after === null ? undefined : destinations[command.after]
+          const positions = command.shards.map((shard) =>
+            shard === after?.shard ? after : { shard, org_id: "", destination_id: "" }
           )
+          const heads = yield* subject.run(subject.store.heads(positions, command.horizonMillis))
           return [
-            nonEmpty,
+            nonEmpty.toSorted((a, b) => a.shard - b.shard),
             described(heads),
-            heads.map(({ cooling_down, is_included, lanes }) => [is_included, lanes, cooling_down])
+            heads.map(({ cooling_down, lanes, shard }) => [shard, lanes, cooling_down])
           ]
         })
       case "refill": {
@@ -231,7 +223,7 @@ class Course {
           const lanes = [...list.values()].flatMap(({ destination, epoch, health }) => {
             const of = destinations[destination]
             if (of === undefined) return []
-            const lane = laneOf(of, (epochs.get(virtualShardOf(of.destination_id)) ?? 0) + epoch)
+            const lane = laneOf(of, (epochs.get(shardOf(of.destination_id)) ?? 0) + epoch)
             return [
               [
                 lane,
@@ -311,25 +303,25 @@ class Course {
     })
   }
 
-  /** The current fencing token of each virtual shard. */
+  /** The current fencing token of each shard. */
   #epochs(): Effect.Effect<ReadonlyMap<number, number>, unknown> {
-    return Effect.map(this.subject.dump, (lines) => {
-      const epochsOf = (kind: string) =>
+    return Effect.map(
+      this.subject.dump,
+      (lines) =>
         new Map(
           lines
             .map((line) => line.split(" "))
             .flatMap((words) =>
-              words[0] === kind ? [[Number(words[1]), Number(words.at(-1))] as const] : []
+              words[0] === "shard" ? [[Number(words[1]), Number(words.at(-1))] as const] : []
             )
         )
-      const shards = epochsOf("shard")
-      return new Map(
-        Array.from(epochsOf("part"), ([number, epoch]) => [
-          number,
-          epoch + (shards.get(number % SHARDS) ?? 0)
-        ])
-      )
-    })
+    )
+  }
+
+  /** The queue, in the order of row numbers. */
+  #rows() {
+    const { run, store } = this.subject
+    return Effect.map(run(store.refill(destinations, 100)), (rows) => rows.toSorted((a, b) => a.seq - b.seq))
   }
 
   #record(
@@ -338,9 +330,7 @@ class Course {
     const { subject } = this
     return Effect.gen({ self: this }, function* () {
       const epochs = yield* this.#epochs()
-      const rows = (yield* subject.run(subject.store.refill(destinations, 100))).toSorted(
-        (a, b) => a.seq - b.seq
-      )
+      const rows = yield* this.#rows()
       const used = new Set<number>()
       const batch = results.flatMap(({ attempt, destination, epoch, place, verdict }) => {
         const of = destinations[destination]
@@ -350,7 +340,7 @@ class Course {
         return [
           concluded(
             row,
-            (epochs.get(virtualShardOf(row.destination_id)) ?? 0) + epoch,
+            (epochs.get(shardOf(row.destination_id)) ?? 0) + epoch,
             row.attempt + attempt,
             verdict
           )

@@ -9,7 +9,6 @@ import { EventId, type OrgId } from "../../../src/domain/Ids.ts"
 import { type Channel, defaultChannelPolicy } from "../../../src/server/delivery/Channel.ts"
 import { makeDeliveryQueue } from "../../../src/server/delivery/Delivery/DeliveryQueue.ts"
 import { type DeliveryStore, makeDeliveryStore } from "../../../src/server/delivery/Delivery/DeliveryStore.ts"
-import { virtualShardIn } from "../../../src/server/delivery/Delivery/virtualShards.ts"
 import { Lane } from "../../../src/server/delivery/Delivery/Lane.ts"
 import type { QueueRow } from "../../../src/server/delivery/Delivery/QueuedDelivery.ts"
 import { toQueuedDelivery } from "../../../src/server/delivery/Delivery/QueuedDelivery.ts"
@@ -84,17 +83,6 @@ export interface Subject {
   readonly monotonicMillis: () => number
 }
 
-const virtualShardOfRow = ({
-  destination_id,
-  shard
-}: {
-  readonly shard: number
-  readonly destination_id: string
-}) => ({
-  shard,
-  virtualShard: virtualShardIn(shard, destination_id)
-})
-
 /** A result to record, in terms of the row that it is about. */
 export const concluded = (
   row: QueueRow,
@@ -103,7 +91,7 @@ export const concluded = (
   verdict: Conclusion
 ): ConcludedAttempt => {
   const delivery = { ...toQueuedDelivery(row, 0), attempt }
-  const owned = { ...ownedShard(0), ...virtualShardOfRow(row), epoch }
+  const owned = { ...ownedShard(0), shard: row.shard, epoch }
   const lane = new Lane("", channelOf(), owned, delivery, healthy)
   const error = verdict._tag === "Delivered" ? "" : verdict.error
   return {
@@ -143,7 +131,7 @@ export const laneOf = (
   return new Lane(
     `${to.org_id}/${to.destination_id}`,
     channelOf(),
-    { ...ownedShard(0), ...virtualShardOfRow(to), epoch },
+    { ...ownedShard(0), shard: to.shard, epoch },
     toQueuedDelivery(row, 0),
     healthy
   )
@@ -210,8 +198,7 @@ export const makeSqlSubject: Effect.Effect<
   ]) {
     yield* sql`DELETE FROM ${sql.literal(table)}`
   }
-  yield* sql`UPDATE delivery_shards SET owner = NULL, epoch = 0, lease_until = NULL`
-  yield* sql`UPDATE delivery_virtual_shards SET owner = NULL, epoch = 0`
+  yield* sql`UPDATE delivery_shards SET owner = NULL, epoch = 0`
   const blocked = (blocker: Blocker) => {
     switch (blocker._tag) {
       case "Insert":
@@ -295,8 +282,6 @@ export const makeSqlSubject: Effect.Effect<
             || (cooldown_until IS NOT NULL) FROM delivery_destinations
           UNION ALL
           SELECT 'shard ' || shard || ' ' || coalesce(owner, '') || ' ' || epoch FROM delivery_shards
-          UNION ALL
-          SELECT 'part ' || virtual_shard || ' ' || coalesce(owner, '') || ' ' || epoch FROM delivery_virtual_shards
           UNION ALL
           SELECT 'lease ' || owner FROM delivery_leases
           UNION ALL
@@ -410,12 +395,8 @@ export const makeModelSubject = (): Subject => {
             `health ${key.split("/")[1]} ${row.consecutive_failures} ${row.cooldown_round} ${row.cooldown_until !== null}`
         ),
         ...Array.from(
-          model.queueShards.committed(),
-          ([, row]) => `shard ${row.shard} ${row.owner ?? ""} ${row.epoch}`
-        ),
-        ...Array.from(
           model.shards.committed(),
-          ([, row]) => `part ${row.virtual_shard} ${row.owner ?? ""} ${row.epoch}`
+          ([, row]) => `shard ${row.shard} ${row.owner ?? ""} ${row.epoch}`
         ),
         ...Array.from(model.leases.committed(), ([owner]) => `lease ${owner}`),
         ...Array.from(model.owners.committed(), ([owner]) => `owner ${owner}`)

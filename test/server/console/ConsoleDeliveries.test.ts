@@ -12,7 +12,7 @@ import { DeliveryId, type EndpointId, type OrgId } from "../../../src/domain/Ids
 import type { Principal } from "../../../src/domain/identity/Principal.ts"
 import { ConsoleDeliveries } from "../../../src/server/console/ConsoleDeliveries.ts"
 import { findDeliveries, findStatement } from "../../../src/server/console/ConsoleDeliveries/rows.ts"
-import { shardOf } from "../../../src/server/delivery/Delivery/virtualShards.ts"
+import { shardOf } from "../../../src/server/delivery/Delivery/shardOf.ts"
 import { ApiKeys } from "../../../src/server/identity/ApiKeys.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { eventually } from "../../support/eventually.ts"

@@ -8,7 +8,7 @@ import { generateSigningSecret } from "../../../../src/domain/delivery/WebhookSi
 import * as Database from "../../../../src/server/store/Database.ts"
 import { transaction } from "../../../../src/server/store/transaction.ts"
 import { Delivery } from "../../../../src/server/delivery/Delivery.ts"
-import { shardOf } from "../../../../src/server/delivery/Delivery/virtualShards.ts"
+import { shardOf } from "../../../../src/server/delivery/Delivery/shardOf.ts"
 import { Egress } from "../../../../src/server/egress/Egress.ts"
 import { endpointPlace, insertEvents } from "../../../../src/server/notifications/Notifications/rows.ts"
 import { RecentEvents } from "../../../../src/server/notifications/Notifications/RecentEvents.ts"

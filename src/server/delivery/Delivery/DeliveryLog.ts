@@ -8,7 +8,7 @@ import { currentTime } from "../../store/currentTime.ts"
 import { int4Array, textArray } from "../../store/pgArrays.ts"
 import { rowsOf } from "../../store/rows.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
-import { shardOf } from "./virtualShards.ts"
+import { shardOf } from "./shardOf.ts"
 
 /** Records in a list. */
 const LATEST = 50

@@ -10,7 +10,7 @@ import type { Channel } from "../Channel.ts"
 import type { NewDelivery, QueueRow } from "./QueuedDelivery.ts"
 import { countedDeliveryColumns, deliveryCounts } from "./deliveryCounts.ts"
 import { type PreparedDelivery, makeQueueWrites, type InsertedDelivery } from "./QueueWrites.ts"
-import { shardOf } from "./virtualShards.ts"
+import { shardOf } from "./shardOf.ts"
 
 /** The `last_error` of a delivery whose destination was removed before it was sent. */
 const REMOVED = "the destination was removed"

@@ -5,8 +5,7 @@ import type { Channel } from "../Channel.ts"
 import { int4Array } from "../../store/pgArrays.ts"
 import type { Dispatcher } from "./Dispatcher.ts"
 import type { Reader } from "./Reader.ts"
-import type { ShardPosition, Shards } from "./Shards.ts"
-import { PART_OF_ROW } from "./virtualShards.ts"
+import type { Shards } from "./Shards.ts"
 
 /** Timeout of the queue count, in milliseconds; when it passes, the statistics fail. */
 const COUNT_MILLIS = 2_000
@@ -28,7 +27,7 @@ export interface ChannelStats {
 
 /** Statistics of the engine in one replica. */
 export interface DeliveryStats {
-  /** Virtual shards that it owns. */
+  /** Shards that it owns. */
   readonly shards: number
   readonly channels: ReadonlyMap<string, ChannelStats>
 }
@@ -42,27 +41,21 @@ export const makeDeliveryStats = (
   reader: Reader
 ): Effect.Effect<DeliveryStats, SqlError.SqlError> => {
   /** The only statement that reads a whole table: an index walk over every row would cost more. */
-  const count = (owned: ReadonlyArray<ShardPosition>) =>
+  const count = (owned: ReadonlyArray<number>) =>
     transaction(
       Effect.gen(function* () {
         yield* sql`SELECT set_config('enable_seqscan', 'on', true), set_config('statement_timeout', ${String(COUNT_MILLIS)}, true)`
         return yield* sql<{ readonly channel: string; readonly waiting: number }>`
           SELECT q.channel, count(*)::int AS waiting
           FROM delivery_queue q
-          JOIN unnest(
-            ${int4Array(owned.map(({ shard }) => shard))}::smallint[],
-            ${int4Array(owned.map(({ parts }) => parts))}::int[]
-          ) AS s (shard, parts) ON s.shard = q.shard
-          WHERE (s.parts >> ${sql.literal(PART_OF_ROW)}) & 1 = 1
+          JOIN unnest(${int4Array(owned)}::smallint[]) AS s (shard) ON s.shard = q.shard
           GROUP BY q.channel
         `.unprepared
       })
     ).pipe(Effect.provideService(SqlClient.SqlClient, sql))
 
   return Effect.gen(function* () {
-    const waiting = new Map(
-      (yield* count([...shards.positions.values()])).map((row) => [row.channel, row.waiting])
-    )
+    const waiting = new Map((yield* count([...shards.owned.keys()])).map((row) => [row.channel, row.waiting]))
     const swept = reader.lastSweep()
     const running = dispatcher.attemptsInFlight()
     return {

@@ -12,7 +12,6 @@ import { defaultReader, horizonMillis, makeReader, type Reader, type ReaderOptio
 import { makeShardBalancer } from "./ShardBalancer.ts"
 import { defaultLease, type LeaseOptions, makeShards, type Shards } from "./Shards.ts"
 import type { ShardStore } from "./ShardStore.ts"
-import { virtualShardIn } from "./virtualShards.ts"
 import { defaultSlots, type SlotOptions } from "./Slots.ts"
 import type { Wakeups } from "./Wakeups.ts"
 import { makeWorkerProgress } from "./WorkerProgress.ts"
@@ -73,7 +72,7 @@ export const makeEngine = Effect.fnUntraced(function* (
   const parts = { dispatcher, progress, reader, wakeups }
   const balancer = makeShardBalancer(shards, clock, parts, lease.renewMillis)
   const finisher = yield* makeFinisher(store, dueClock, dispatcher, (lane) => {
-    if (shards.owned.get(lane.owned.virtualShard) === lane.owned) balancer.confirm()
+    if (shards.owned.get(lane.shard) === lane.owned) balancer.confirm()
   })
 
   const notifyPeers = () => {
@@ -95,7 +94,7 @@ export const makeEngine = Effect.fnUntraced(function* (
             const { complete, rows } = committed
             dispatcher.offer(rows, monotonicMillis(dueClock), beganAt)
             if (!complete) reader.signalNewRows()
-            const owners = rows.map((row) => shards.owned.get(virtualShardIn(row.shard, row.destination_id)))
+            const owners = rows.map((row) => shards.owned.get(row.shard))
             // Rows of a shard that was claimed during the transaction are not accepted here.
             if (owners.some((owned) => owned !== undefined && owned.claimedAt > beganAt))
               reader.requestSweep()

@@ -5,7 +5,6 @@ import { toHealth, type QueuedDelivery, toQueuedDelivery, type QueueRow } from "
 import { Lane, LANE_CAPACITY } from "./Lane.ts"
 import type { ReadTracker } from "./ReadTracker.ts"
 import type { OwnedShard, Shards } from "./Shards.ts"
-import { virtualShardIn } from "./virtualShards.ts"
 
 const laneKey = (org_id: string, destination_id: string): string => `${org_id}/${destination_id}`
 
@@ -89,7 +88,7 @@ export const makeLanes = (
   const anyUnsaved = Latch.makeUnsafe(false)
 
   const has = (lane: Lane): boolean =>
-    lanes.get(lane.key) === lane && shards.owned.get(lane.owned.virtualShard) === lane.owned
+    lanes.get(lane.key) === lane && shards.owned.get(lane.shard) === lane.owned
 
   /** Removes a lane from the health that has yet to be stored. */
   const forgetHealth = (lane: Lane): void => {
@@ -150,7 +149,7 @@ export const makeLanes = (
     find: (org_id, destination_id) => lanes.get(laneKey(org_id, destination_id)),
     has,
     accept: (row, now, readBeganAt) => {
-      const owned = shards.owned.get(virtualShardIn(row.shard, row.destination_id))
+      const owned = shards.owned.get(row.shard)
       if (loadedRows.has(row.seq) || owned === undefined || reads.isStale(row.seq, row.attempt))
         return undefined
       // The shard was lost and regained during the read: another owner may have sent the row meanwhile. The sweep that

@@ -5,30 +5,30 @@ import { int4Array, int8Array, textArray } from "../../store/pgArrays.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
 import type { QueueRow } from "./QueuedDelivery.ts"
 import type { Lane } from "./Lane.ts"
-import { PART_OF_ROW } from "./virtualShards.ts"
 
-/** Lanes in one page of a sweep. */
-export const SWEEP_LANES = 500
+/** Shards in one read of a sweep, and lanes of each in it. */
+export const SWEEP_SHARDS = 16
+export const SWEEP_LANES = 32
 
-/** A shard of the queue, and which parts of it are read. */
-export interface ShardParts {
+/** What the tail reads of a shard: row numbers after `reread`, which is at most `watermark`. */
+export interface TailRange {
   readonly shard: number
-  /** The parts, as a set of bits (`partBit`). */
-  readonly parts: number
+  readonly reread: number
+  readonly watermark: number
 }
 
-/** A row that the tail has read. */
-export interface TailRow extends QueueRow {
-  /** Rows of its shard that were read, including those of parts that were not asked for. */
-  readonly scanned: number
+/** Where a sweep of a shard continues: after this lane. */
+export interface SweepPosition {
+  readonly shard: number
+  readonly org_id: string
+  readonly destination_id: string
 }
 
 /** The first row of a lane, as returned by a sweep. */
 export interface HeadRow extends QueueRow {
-  /** Whether it is of a part that was asked for. */
-  readonly is_included: boolean
-  /** Counts over the row's page: all lanes, and the lanes of the row's channel that are cooling down. */
+  /** Lanes of the row's shard that were read; if they are `SWEEP_LANES`, the last one is returned and there may be more. */
   readonly lanes: number
+  /** Lanes of the row's channel that are cooling down, over all shards that were read. */
   readonly cooling_down: number
 }
 
@@ -40,26 +40,22 @@ export interface QueueReads {
    * hundred.
    */
   readonly hasCachedNumbers: Effect.Effect<boolean, SqlError.SqlError>
-  /**
-   * Reads up to `limit` rows after each shard's watermark, and returns those of the given parts, plus the last one of each shard so that
-   * it is known how far was read.
-   */
+  /** Reads up to `limit` rows after each shard's watermark, and again those before it, from the row after `reread`. */
   readonly tail: (
-    shards: ReadonlyArray<ShardParts & { readonly watermark: number }>,
+    ranges: ReadonlyArray<TailRange>,
     limit: number
-  ) => Effect.Effect<ReadonlyArray<TailRow>, SqlError.SqlError>
+  ) => Effect.Effect<ReadonlyArray<QueueRow>, SqlError.SqlError>
   /** Returns the shards that have rows. */
   readonly nonEmpty: (
     shards: ReadonlyArray<number>
   ) => Effect.Effect<ReadonlyArray<{ readonly shard: number }>, SqlError.SqlError>
   /**
-   * Reads one page of a shard's lanes, starting after the lane `after`. Returns the first row of each lane of the given parts that has
-   * something to do within the horizon, plus the last lane of the page and of each channel so that the end and the counts of the page
-   * are known.
+   * Reads the next `SWEEP_LANES` lanes of each shard. Returns the first row of each lane that has something to do within the horizon, in
+   * the order of shards and lanes, plus the last lane of each channel and of each shard that may have more, so that the counts and the
+   * ends are known.
    */
   readonly heads: (
-    shard: ShardParts,
-    after: readonly [org_id: string, destination_id: string],
+    positions: ReadonlyArray<SweepPosition>,
     horizonMillis: number
   ) => Effect.Effect<ReadonlyArray<HeadRow>, SqlError.SqlError>
   /** Reads the first rows of each lane, up to `rows` per lane. */
@@ -83,9 +79,6 @@ export const makeQueueReads = (sql: SqlClient.SqlClient, clock: StoreClock["Serv
       d.consecutive_failures, d.cooldown_round,
       (extract(epoch FROM d.cooldown_until - ${now()}) * 1000)::float8 AS cooldown_ms`
 
-  /** Whether the row `q` is of a set of parts of its shard. */
-  const isOf = (parts: string) => sql.literal(`(${parts} >> ${PART_OF_ROW}) & 1 = 1`)
-
   return {
     hasCachedNumbers: Effect.map(
       sql<{ readonly cached: boolean }>`
@@ -96,27 +89,32 @@ export const makeQueueReads = (sql: SqlClient.SqlClient, clock: StoreClock["Serv
       ([row]) => row?.cached === true
     ),
 
-    tail: (shards, limit) => sql<TailRow>`
-      SELECT ${columns()}, q.scanned::int AS scanned
+    // The limit is that of new rows: rows that are read again must not stand in their way, nor be left out for them.
+    tail: (ranges, limit) => sql<QueueRow>`
+      SELECT ${columns()}
       FROM unnest(
-        ${int4Array(shards.map(({ shard }) => shard))}::smallint[],
-        ${int4Array(shards.map(({ parts }) => parts))}::int[],
-        ${int8Array(shards.map(({ watermark }) => watermark))}::bigint[]
-      ) AS s (shard, parts, watermark)
+        ${int4Array(ranges.map(({ shard }) => shard))}::smallint[],
+        ${int8Array(ranges.map(({ reread }) => reread))}::bigint[],
+        ${int8Array(ranges.map(({ watermark }) => watermark))}::bigint[]
+      ) AS s (shard, reread, watermark)
       CROSS JOIN LATERAL (
-        SELECT *, count(*) OVER () AS scanned, max(seq) OVER () AS last_seq
-        FROM (
+        SELECT *
+        FROM delivery_queue q
+        WHERE s.reread < s.watermark
+          AND q.shard = s.shard
+          AND q.seq > s.reread
+          AND q.seq <= s.watermark
+        UNION ALL
+        (
           SELECT *
           FROM delivery_queue q
           WHERE q.shard = s.shard
             AND q.seq > s.watermark
           ORDER BY q.seq
           LIMIT ${limit}::int
-        ) q
+        )
       ) q
       LEFT JOIN delivery_destinations d ON d.org_id = q.org_id AND d.destination_id = q.destination_id
-      WHERE ${isOf("s.parts")}
-        OR q.seq = q.last_seq
     `,
 
     nonEmpty: (shards) => sql<{ readonly shard: number }>`
@@ -126,60 +124,68 @@ export const makeQueueReads = (sql: SqlClient.SqlClient, clock: StoreClock["Serv
     `,
 
     // A skip scan (a loose index scan): one index probe a lane instead of one a row.
-    heads: ({ parts, shard }, after, horizonMillis) => sql<HeadRow>`
-      WITH RECURSIVE lanes AS (
-        (
-          SELECT org_id, destination_id, 1 AS count
-          FROM delivery_queue
-          WHERE shard = ${shard}::smallint
-            AND (org_id, destination_id) > (${after[0]}, ${after[1]})
-          ORDER BY org_id, destination_id
-          LIMIT 1
-        )
-        UNION ALL
-        SELECT n.org_id, n.destination_id, l.count + 1
-        FROM lanes l
+    heads: (positions, horizonMillis) => sql<HeadRow>`
+      WITH lanes AS (
+        SELECT s.shard, l.org_id, l.destination_id, l.count, max(l.count) OVER (PARTITION BY s.shard) AS lanes
+        FROM unnest(
+          ${int4Array(positions.map(({ shard }) => shard))}::smallint[],
+          ${textArray(positions.map(({ org_id }) => org_id))}::text[],
+          ${textArray(positions.map(({ destination_id }) => destination_id))}::text[]
+        ) AS s (shard, org_id, destination_id)
         CROSS JOIN LATERAL (
-          SELECT org_id, destination_id
-          FROM delivery_queue
-          WHERE shard = ${shard}::smallint
-            AND (org_id, destination_id) > (l.org_id, l.destination_id)
-          ORDER BY org_id, destination_id
-          LIMIT 1
-        ) n
-        WHERE l.count < ${SWEEP_LANES}::int
-      ), included AS (
-        SELECT q.*, ${isOf("p.parts")} AS is_included, max(q.count) OVER () AS lanes
-        FROM lanes q
-        CROSS JOIN (SELECT ${parts}::int AS parts) p
+          WITH RECURSIVE walk AS (
+            (
+              SELECT org_id, destination_id, 1 AS count
+              FROM delivery_queue q
+              WHERE q.shard = s.shard
+                AND (q.org_id, q.destination_id) > (s.org_id, s.destination_id)
+              ORDER BY org_id, destination_id
+              LIMIT 1
+            )
+            UNION ALL
+            SELECT n.org_id, n.destination_id, w.count + 1
+            FROM walk w
+            CROSS JOIN LATERAL (
+              SELECT org_id, destination_id
+              FROM delivery_queue q
+              WHERE q.shard = s.shard
+                AND (q.org_id, q.destination_id) > (w.org_id, w.destination_id)
+              ORDER BY org_id, destination_id
+              LIMIT 1
+            ) n
+            WHERE w.count < ${SWEEP_LANES}::int
+          )
+          SELECT org_id, destination_id, count
+          FROM walk
+        ) l
       ), page AS (
         SELECT
-          ${columns()}, l.is_included, l.lanes,
+          ${columns()}, l.lanes,
+          l.lanes = ${SWEEP_LANES}::int AND l.count = l.lanes AS is_end,
           greatest(q.due_at, d.cooldown_until)
             <= ${now()} + ${horizonMillis}::float8 * interval '1 millisecond' AS soon,
-          count(*) FILTER (WHERE l.is_included AND d.cooldown_until > ${now()}) OVER (PARTITION BY q.channel) AS cooling_down,
-          row_number() OVER (PARTITION BY q.channel ORDER BY l.count DESC) AS place
-        FROM included l
+          count(*) FILTER (WHERE d.cooldown_until > ${now()}) OVER (PARTITION BY q.channel) AS cooling_down,
+          row_number() OVER (PARTITION BY q.channel ORDER BY l.shard DESC, l.count DESC) AS place
+        FROM lanes l
         CROSS JOIN LATERAL (
           SELECT *
           FROM delivery_queue q
-          WHERE q.shard = ${shard}::smallint
+          WHERE q.shard = l.shard
             AND q.org_id = l.org_id
             AND q.destination_id = l.destination_id
           ORDER BY q.due_at, q.seq
           LIMIT 1
         ) q
         LEFT JOIN delivery_destinations d ON d.org_id = q.org_id AND d.destination_id = q.destination_id
-        WHERE l.is_included
-          OR l.count = l.lanes
       )
       SELECT
         shard, seq, org_id, destination_id, delivery_id, channel, event_id, attempt, first_attempt, wait_ms, left_ms,
-        consecutive_failures, cooldown_round, cooldown_ms, is_included, lanes::int AS lanes, cooling_down::int AS cooling_down
+        consecutive_failures, cooldown_round, cooldown_ms, lanes::int AS lanes, cooling_down::int AS cooling_down
       FROM page
-      WHERE (soon AND is_included)
+      WHERE soon
+        OR is_end
         OR place = 1
-      ORDER BY org_id, destination_id
+      ORDER BY shard, org_id, destination_id
     `,
 
     refill: (lanes, rows) => sql<QueueRow>`

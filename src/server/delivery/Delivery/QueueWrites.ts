@@ -8,7 +8,7 @@ import { boolArray, float8Array, int4Array, textArray } from "../../store/pgArra
 import type { StoreClock } from "../../store/StoreClock.ts"
 import type { NewDelivery } from "./QueuedDelivery.ts"
 import { countedDeliveryColumns, deliveryCounts } from "./deliveryCounts.ts"
-import { shardOf } from "./virtualShards.ts"
+import { shardOf } from "./shardOf.ts"
 
 /**
  * High-water mark: an insert takes no lock while the destination's queue is further from its limit than this margin plus

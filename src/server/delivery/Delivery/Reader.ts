@@ -4,7 +4,7 @@ import type { Worker } from "../../concurrency/Worker.ts"
 import type { DeliveryStore } from "./DeliveryStore.ts"
 import type { Dispatcher } from "./Dispatcher.ts"
 import { type Lane, LANE_CAPACITY } from "./Lane.ts"
-import { type HeadRow, SWEEP_LANES } from "./QueueReads.ts"
+import { type HeadRow, SWEEP_LANES, SWEEP_SHARDS, type SweepPosition } from "./QueueReads.ts"
 import { type Shards } from "./Shards.ts"
 import { monotonicMillis } from "../../concurrency/monotonicMillis.ts"
 
@@ -33,8 +33,8 @@ const MAX_REREAD_PAUSE_MILLIS = 2_000
 const rereadPause = (lastReadMillis: number): number =>
   Math.min(MAX_REREAD_PAUSE_MILLIS, Math.max(REREAD_INTERVAL_MILLIS, lastReadMillis * REREAD_COST_FACTOR))
 
-/** New rows per shard in one read, so that accepting the rows of all shards does not block the event loop for long. */
-const TAIL_ROWS = 250
+/** New rows in one read, divided among the shards, so that accepting them does not block the event loop for long. */
+const TAIL_ROWS = 8_192
 
 /** Lanes refilled by one statement. */
 const REFILL_LANES = 64
@@ -124,32 +124,35 @@ export const makeReader = (
     let rereadDue = 0
     let rereadPending = false
 
+    const readable = () => [...shards.owned.values()].filter(({ draining }) => !draining)
+
     const readTail = Effect.suspend(() => {
-      const positions = [...shards.positions.values()].filter(({ parts }) => parts !== 0)
-      if (positions.length === 0) return Effect.void
+      const reading = readable()
+      if (reading.length === 0) return Effect.void
       const now = monotonicMillis(clock)
       const again = now >= rereadDue
       rereadPending = !again
-      const ranges = positions.map((one) => {
-        const { parts, shard, watermark } = one
-        if (!again) return { shard, parts, watermark }
-        const from = Math.max(one.stableWatermark, watermark - REREAD_ROWS, 0)
+      const ranges = reading.map((one) => {
+        const { shard, watermark } = one
+        if (!again) return { shard, reread: watermark, watermark }
+        const reread = Math.max(one.stableWatermark, watermark - REREAD_ROWS, 0)
         // Moved after this reread, which may be the first for a while: rows below it are not read again.
         if (now - one.stableSince >= STABLE_AFTER_MILLIS) {
           one.stableWatermark = one.nextStableWatermark
           one.nextStableWatermark = watermark
           one.stableSince = now
         }
-        return { shard, parts, watermark: from }
+        return { shard, reread, watermark }
       })
-      const limit = again ? REREAD_ROWS + TAIL_ROWS : TAIL_ROWS
+      const limit = Math.ceil(TAIL_ROWS / reading.length)
       const readAt = beginRead()
       return dispatcher.trackRead(store.tail(ranges, limit), (rows) => {
-        const read = new Map(positions.map((one) => [one.shard, one]))
-        for (const { scanned, seq, shard } of rows) {
-          const one = read.get(shard)
-          if (one !== undefined && seq > one.watermark) one.watermark = seq
-          if (scanned === limit) tailDue.openUnsafe()
+        const byShard = Map.groupBy(rows, ({ shard }) => shard)
+        for (const one of reading) {
+          const { watermark } = one
+          const added = (byShard.get(one.shard) ?? []).filter(({ seq }) => seq > watermark)
+          one.watermark = added.reduce((highest, { seq }) => Math.max(highest, seq), watermark)
+          if (added.length === limit) tailDue.openUnsafe()
         }
         dispatcher.offer(rows, readAt(), now)
         const after = monotonicMillis(clock)
@@ -179,37 +182,33 @@ export const makeReader = (
 
     let swept: ReadonlyMap<string, ChannelSweep> = new Map()
 
-    const sweepShard = Effect.fnUntraced(function* (shard: number, found: Map<string, ChannelSweep>) {
-      let after: readonly [string, string] = ["", ""]
-      for (;;) {
-        const position = shards.positions.get(shard)
-        if (position === undefined || position.parts === 0) break
-        let page: ReadonlyArray<HeadRow> = []
-        const beganAt = monotonicMillis(clock)
-        const readAt = beginRead()
-        yield* dispatcher.trackRead(store.heads({ shard, parts: position.parts }, after, horizon), (rows) => {
-          page = rows
-          count(rows, found)
-          dispatcher.offerHeads(
-            rows.filter((row) => row.is_included),
-            readAt(),
-            beganAt
-          )
-        })
-        const last = page.at(-1)
-        if (last === undefined || last.lanes < SWEEP_LANES) break
-        after = [last.org_id, last.destination_id]
-      }
-    })
-
     const sweep = Effect.gen(function* () {
-      const beganAt = monotonicMillis(clock)
+      const began = monotonicMillis(clock)
       const found = new Map<string, ChannelSweep>()
       // While the queue is empty, this is the only statement.
-      for (const { shard } of yield* store.nonEmpty([...shards.positions.keys()]))
-        yield* sweepShard(shard, found)
+      const nonEmpty = yield* store.nonEmpty(readable().map(({ shard }) => shard))
+      const left: Array<SweepPosition> = nonEmpty.map(({ shard }) => ({
+        shard,
+        org_id: "",
+        destination_id: ""
+      }))
+      while (left.length > 0) {
+        const positions = left
+          .splice(0, SWEEP_SHARDS)
+          .filter(({ shard }) => shards.owned.get(shard)?.draining === false)
+        if (positions.length === 0) continue
+        const beganAt = monotonicMillis(clock)
+        const readAt = beginRead()
+        yield* dispatcher.trackRead(store.heads(positions, horizon), (rows) => {
+          count(rows, found)
+          dispatcher.offerHeads(rows, readAt(), beganAt)
+          // The last lane of a shard, in the order of the rows.
+          const ends = new Map(rows.flatMap((row) => (row.lanes < SWEEP_LANES ? [] : [[row.shard, row]])))
+          left.push(...ends.values())
+        })
+      }
       swept = found
-      sweepPause = hasCachedNumbers === true ? rereadPause(monotonicMillis(clock) - beganAt) : 0
+      sweepPause = hasCachedNumbers === true ? rereadPause(monotonicMillis(clock) - began) : 0
     })
 
     const refillLanes = (lanes: ReadonlyArray<Lane>) => {
@@ -286,7 +285,7 @@ const count = (rows: ReadonlyArray<HeadRow>, found: Map<string, ChannelSweep>): 
   for (const row of rows) {
     const { channel } = row
     const { coolingDown: before, overdueMillis } = found.get(channel) ?? { coolingDown: 0, overdueMillis: 0 }
-    const isWaiting = row.is_included && (row.cooldown_ms ?? 0) <= 0
+    const isWaiting = (row.cooldown_ms ?? 0) <= 0
     const longest = isWaiting ? Math.max(overdueMillis, -row.wait_ms) : overdueMillis
     const added = counted.has(channel) ? 0 : row.cooling_down
     counted.set(channel, row.cooling_down)

@@ -12,7 +12,7 @@ import { uuidTimePrefix } from "../../../domain/Ids.ts"
 import { textArray } from "../../store/pgArrays.ts"
 import { deliveryCounts } from "./deliveryCounts.ts"
 import { channelByName, type DeliveryQueue } from "./DeliveryQueue.ts"
-import { shardOf } from "./virtualShards.ts"
+import { shardOf } from "./shardOf.ts"
 
 /**
  * The largest error assumed in the clock of a replica that generated an id: the id contains the replica's time, the

@@ -8,7 +8,7 @@ import { deleteInBatches, toWorkerRun } from "../../concurrency/deleteInBatches.
 import type { Worker } from "../../concurrency/Worker.ts"
 import type { Channel, DeliveryRef, CompletedDelivery } from "../Channel.ts"
 import { maintainPartitions } from "./maintainPartitions.ts"
-import { SHARDS } from "./virtualShards.ts"
+import { SHARDS } from "./shardOf.ts"
 
 /** How long the delivery log is retained. */
 export interface RetentionOptions {

@@ -1,8 +1,8 @@
 import { type Clock, Effect, Semaphore } from "effect"
 import type { SqlError } from "effect/sql"
 import { monotonicMillis } from "../../concurrency/monotonicMillis.ts"
-import type { HeartbeatResult, ShardStore } from "./ShardStore.ts"
-import { partBit, SHARDS, VIRTUAL_SHARDS } from "./virtualShards.ts"
+import { SHARDS } from "./shardOf.ts"
+import type { ShardStore } from "./ShardStore.ts"
 
 /** How long a lease lasts, and how much of it must be left. */
 export interface LeaseOptions {
@@ -28,10 +28,8 @@ export const defaultLease: LeaseOptions = { leaseMillis: 10_000, marginMillis: 6
  */
 const HEARTBEAT_TIMEOUT_MILLIS = 3_000
 
-/** A virtual shard owned by this replica. */
+/** A shard owned by this replica. */
 export interface OwnedShard {
-  readonly virtualShard: number
-  /** Its shard of the queue. */
   readonly shard: number
   /** Fencing token: raised by every change of owner, so that the writes of a former owner are rejected. */
   readonly epoch: number
@@ -47,15 +45,8 @@ export interface OwnedShard {
   readonly claimedAt: number
   /** Attempts in flight or not yet recorded, plus destinations whose health is not yet stored. */
   unfinished: number
-  /** Released to another owner as soon as it has no unfinished work. */
+  /** Released to another owner as soon as it has no unfinished work. No row of it is read any more. */
   draining: boolean
-}
-
-/** How far this replica has read a shard of the queue, for as long as it owns a part of it. */
-export interface ShardPosition {
-  readonly shard: number
-  /** The owned parts that are not draining, as a set of bits (`partBit`). */
-  parts: number
   /** The highest row number that was read. */
   watermark: number
   /**
@@ -68,8 +59,8 @@ export interface ShardPosition {
 }
 
 /**
- * Leases of the virtual shards. Every replica renews its lease, counts the other live replicas, and claims or releases
- * virtual shards until each replica has an equal share; a single replica owns them all. One lease covers all that a
+ * Leases of the shards. Every replica renews its lease, counts the other live replicas, and claims or releases
+ * shards until each replica has an equal share; a single replica owns them all. One lease covers all that a
  * replica owns.
  *
  * ```
@@ -84,20 +75,14 @@ export interface ShardPosition {
  * had prepared. So each change of owner raises the shard's *epoch*, and every statement that records results or health
  * requires the epoch it read (a fencing token). The writes of a former owner match no row.
  *
- * Replicas of earlier releases lease whole shards. While one of them owns a shard, nobody owns its virtual shards; the
- * others hold the remaining shards together and share their virtual shards (`ShardStore.acquireShards`). They keep those
- * until the last of them stops.
- *
  * `effect/cluster` was evaluated first. Its shard locks carry no epoch, so no statement could distinguish a former
  * owner's late write from the current owner's. Its advisory locks depend on a session, which a transaction pooler does
  * not keep, and occupy a connection; a dead process's locks are released only after its session timed out. Here, small
  * tables suffice.
  */
 export interface Shards {
-  /** The owned virtual shards, by number; each time one is gained it gets a new object. */
+  /** The owned shards, by number; each time one is gained it gets a new object. */
   readonly owned: ReadonlyMap<number, OwnedShard>
-  /** The shards of the queue of which this replica owns a part, by number. */
-  readonly positions: ReadonlyMap<number, ShardPosition>
   /**
    * Whether an attempt of a delivery that was read under this ownership may start: the ownership is current and not
    * draining, and enough of the lease is left.
@@ -121,153 +106,95 @@ export interface Shards {
   readonly releaseAll: Effect.Effect<void, SqlError.SqlError>
 }
 
-const everyVirtualShard = Array.from({ length: VIRTUAL_SHARDS }, (_, virtualShard) => virtualShard)
+const everyShard = Array.from({ length: SHARDS }, (_, shard) => shard)
 
 /** Starts with no shards. */
 export const makeShards = (store: ShardStore, clock: Clock.Clock, options: LeaseOptions): Shards => {
   const { leaseMillis, marginMillis, renewMillis } = options
   const heartbeatTimeoutMillis = Math.max(HEARTBEAT_TIMEOUT_MILLIS, 2 * renewMillis)
   const owned = new Map<number, OwnedShard>()
-  const positions = new Map<number, ShardPosition>()
   // A rebalancing in progress when shutdown begins must not register this replica again after it deregistered.
   const rounds = Semaphore.makeUnsafe(1)
   let peers = 0
-  let sharers = 0
   let draining = false
   /** When the lease ends, in milliseconds on the monotonic clock. */
   let leaseUntil = Number.NEGATIVE_INFINITY
 
-  /** Brings `positions` up to date after a change of the owned shards. */
-  const updateParts = (): void => {
-    const parts = new Map<number, number>()
-    for (const one of owned.values()) {
-      const bit = one.draining || draining ? 0 : partBit(one.virtualShard)
-      parts.set(one.shard, (parts.get(one.shard) ?? 0) | bit)
-    }
-    for (const position of positions.values()) {
-      const left = parts.get(position.shard)
-      if (left === undefined) positions.delete(position.shard)
-      else position.parts = left
-    }
-  }
-
-  /** Renews the lease, and drops the virtual shards that have another owner by now. */
+  /** Renews the lease, and drops the shards that have another owner by now. */
   const renew = Effect.gen(function* () {
     const before = monotonicMillis(clock)
     const beat = yield* store.heartbeat({ leaseMillis, heartbeatTimeoutMillis, draining })
     peers = beat.peers
-    sharers = beat.sharers
     leaseUntil = before + leaseMillis
-    const epochs = beat.leases
     for (const one of owned.values()) {
-      if (epochs.get(one.virtualShard) === one.epoch) one.leaseUntil = leaseUntil
-      else owned.delete(one.virtualShard)
+      if (beat.epochs.get(one.shard) === one.epoch) one.leaseUntil = leaseUntil
+      else owned.delete(one.shard)
     }
-    updateParts()
     // Owned in the database but not in memory: claimed by a statement whose response was lost, or released by one that
     // never ran. They are released now, and claimed like any other later.
-    const unknown = [...epochs.keys()].filter((virtualShard) => !owned.has(virtualShard))
+    const unknown = [...beat.epochs.keys()].filter((shard) => !owned.has(shard))
     if (unknown.length > 0) yield* store.release(unknown)
     return beat
   })
 
-  /** Claims up to `wanted` virtual shards without a live owner. */
+  /** Claims up to `wanted` shards without a live owner. */
   const claim = Effect.fnUntraced(function* (wanted: number) {
     if (wanted <= 0) return
     const before = monotonicMillis(clock)
     const rows = yield* store.claim(wanted)
     const claimedAt = monotonicMillis(clock)
-    for (const { epoch, shard, virtual_shard, watermark } of rows) {
-      owned.set(virtual_shard, {
-        virtualShard: virtual_shard,
+    for (const { epoch, shard, watermark } of rows) {
+      owned.set(shard, {
         shard,
         epoch,
         claimedAt,
         leaseUntil,
         unfinished: 0,
-        draining
+        draining,
+        watermark,
+        // No row number is stable yet: rows inserted shortly before the claim may still be uncommitted.
+        stableWatermark: 0,
+        nextStableWatermark: watermark,
+        stableSince: before
       })
-      const position = positions.get(shard) ?? { shard, parts: 0, watermark }
-      // No row number is stable yet: rows inserted shortly before the claim may still be uncommitted.
-      const unstable = { stableWatermark: 0, nextStableWatermark: position.watermark, stableSince: before }
-      positions.set(shard, Object.assign(position, unstable))
     }
-    updateParts()
   })
 
   const release = Effect.gen(function* () {
     const released = [...owned.values()]
       .filter((one) => one.draining && one.unfinished === 0)
-      .map((one) => one.virtualShard)
+      .map((one) => one.shard)
     if (released.length === 0) return released
-    for (const virtualShard of released) owned.delete(virtualShard)
-    updateParts()
+    for (const shard of released) owned.delete(shard)
     yield* store.release(released)
-    // The last replica of this release: those of an earlier one, if there are any, go on.
-    if (draining && sharers === 0 && peers > 0) yield* store.releaseShards
     return released
   })
 
-  /**
-   * This replica's share of the virtual shards that can be owned: the replicas that come first in the order of their
-   * names get one more, if they do not divide evenly.
-   */
-  const shareOf = (beat: HeartbeatResult, sharedShards: number): number => {
-    const total = sharedShards * (VIRTUAL_SHARDS / SHARDS)
-    const replicas = beat.sharers + 1
-    return Math.floor(total / replicas) + (beat.rank < total % replicas ? 1 : 0)
-  }
-
-  /** Those that go first are of shards of which this replica owns least: then it has fewer shards to read. */
-  const surplus = (share: number): ReadonlyArray<OwnedShard> => {
-    const staying = [...owned.values()].filter((one) => !one.draining)
-    if (staying.length <= share) return []
-    const counts = new Map<number, number>()
-    for (const { shard } of staying) counts.set(shard, (counts.get(shard) ?? 0) + 1)
-    const countOf = ({ shard }: OwnedShard) => counts.get(shard) ?? 0
-    return staying
-      .toSorted((a, b) => countOf(b) - countOf(a) || a.shard - b.shard || a.virtualShard - b.virtualShard)
-      .slice(share)
-  }
-
   return {
     owned,
-    positions,
     canStart: (one, now) =>
-      owned.get(one.virtualShard) === one &&
-      !one.draining &&
-      !draining &&
-      one.leaseUntil - now >= marginMillis,
-    hasPeers: () => peers > 0 || owned.size < VIRTUAL_SHARDS,
+      owned.get(one.shard) === one && !one.draining && !draining && one.leaseUntil - now >= marginMillis,
+    hasPeers: () => peers > 0 || owned.size < SHARDS,
     rebalance: rounds.withPermit(
       Effect.gen(function* () {
         const beat = yield* renew
-        let share = 0
-        if (!draining) {
-          const acquired = beat.hasFreeShards ? yield* store.acquireShards(leaseMillis) : 0
-          share = shareOf(beat, beat.sharedShards + acquired)
-        }
-        for (const one of surplus(share)) one.draining = true
-        updateParts()
-        const staying = [...owned.values()].filter((one) => !one.draining).length
-        yield* claim(share - staying)
+        const replicas = beat.peers + 1
+        // The replicas that come first in the order of their names get one more, if they do not divide evenly.
+        const share = draining ? 0 : Math.floor(SHARDS / replicas) + (beat.rank < SHARDS % replicas ? 1 : 0)
+        const staying = [...owned.values()].filter((one) => !one.draining)
+        for (const one of staying.slice(share)) one.draining = true
+        yield* claim(share - staying.length)
         return yield* release
       })
     ),
     startDraining: Effect.suspend(() => {
       draining = true
       for (const one of owned.values()) one.draining = true
-      updateParts()
       return rounds.withPermit(store.deregister)
     }),
     releaseDrained: release,
-    // The lease ends first: if all replicas stop at the same time, the last one to get there finds no other lease, and releases the shards.
     releaseAll: store
-      .release(everyVirtualShard)
-      .pipe(
-        Effect.andThen(store.endLease),
-        Effect.andThen(store.releaseShards),
-        Effect.andThen(store.deregister)
-      )
+      .release(everyShard)
+      .pipe(Effect.andThen(store.endLease), Effect.andThen(store.deregister))
   }
 }

@@ -26,16 +26,14 @@ export const writeHealth = (
           CASE WHEN l.wait >= 0 THEN ${currentTime(sql, clock)} + l.wait * interval '1 millisecond' END AS until
         FROM unnest(
           ${int4Array(list.map(([lane]) => lane.shard))}::smallint[],
-          ${int4Array(list.map(([lane]) => lane.owned.virtualShard))}::smallint[],
           ${int8Array(list.map(([lane]) => lane.owned.epoch))}::bigint[],
           ${textArray(list.map(([lane]) => lane.org_id))}::text[],
           ${textArray(list.map(([lane]) => lane.destination_id))}::text[],
           ${int4Array(list.map(([, health]) => health.failures))}::int[],
           ${int4Array(list.map(([, health]) => (health._tag === "Healthy" ? 0 : health.round)))}::int[],
           ${float8Array(list.map(([, health]) => (health._tag === "CoolingDown" ? Math.max(0, health.until - now) : -1)))}::float8[]
-        ) AS l (shard, virtual_shard, epoch, org_id, destination_id, failures, round, wait)
-        JOIN delivery_virtual_shards v ON v.virtual_shard = l.virtual_shard
-        JOIN delivery_shards s ON s.shard = l.shard AND s.epoch + v.epoch = l.epoch
+        ) AS l (shard, epoch, org_id, destination_id, failures, round, wait)
+        JOIN delivery_shards s ON s.shard = l.shard AND s.epoch = l.epoch
       ), existing AS MATERIALIZED (
         SELECT d.org_id, d.destination_id
         FROM given g

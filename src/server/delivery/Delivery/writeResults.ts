@@ -31,7 +31,7 @@ export interface RecordedResults {
 
 /**
  * Records the results of attempts in one statement: the queue, the log and the attempts. Fenced twice, by the row's
- * attempt and by the epoch, the sum of those of the shard and of its part: each of them only rises. Never waits for the lock of a queued row (SKIP LOCKED): a transaction that removes
+ * attempt and by the epoch of its shard. Never waits for the lock of a queued row (SKIP LOCKED): a transaction that removes
  * one destination would otherwise hold back the results of all others.
  */
 export const writeResults = (
@@ -47,7 +47,6 @@ export const writeResults = (
         FROM unnest(
           ${int4Array(column(({ result }) => result.delivery.shard))}::smallint[],
           ${int8Array(column(({ result }) => result.delivery.seq))}::bigint[],
-          ${int4Array(column(({ result }) => result.lane.owned.virtualShard))}::smallint[],
           ${int8Array(column(({ result }) => result.lane.owned.epoch))}::bigint[],
           ${int4Array(column(({ result }) => result.delivery.attempt))}::int[],
           ${boolArray(column(({ result }) => result.outcome._tag !== "Refused"))}::boolean[],
@@ -58,13 +57,12 @@ export const writeResults = (
           ${int4Array(column(({ result }) => (result.outcome._tag === "Refused" ? null : result.outcome.status)))}::int[],
           ${float8Array(column(({ result }) => result.startedAt / 1000))}::float8[],
           ${int4Array(column(({ result }) => result.durationMillis))}::int[]
-        ) AS e (shard, seq, virtual_shard, epoch, attempt, sent, status_after, delay, error, rejected, status, started, duration)
+        ) AS e (shard, seq, epoch, attempt, sent, status_after, delay, error, rejected, status, started, duration)
       ), locked AS MATERIALIZED (
         SELECT e.*, q.org_id, q.destination_id, q.delivery_id
         FROM given e
         JOIN delivery_queue q ON q.shard = e.shard AND q.seq = e.seq AND q.attempt = e.attempt
-        JOIN delivery_virtual_shards v ON v.virtual_shard = e.virtual_shard
-        JOIN delivery_shards s ON s.shard = e.shard AND s.epoch + v.epoch = e.epoch
+        JOIN delivery_shards s ON s.shard = e.shard AND s.epoch = e.epoch
         FOR UPDATE OF q SKIP LOCKED
       ), noted AS (
         UPDATE deliveries d
@@ -108,10 +106,8 @@ export const writeResults = (
       SELECT e.seq::float8, true
       FROM given e
       JOIN delivery_queue USING (shard, seq, attempt)
-      JOIN delivery_virtual_shards v USING (virtual_shard)
-      JOIN delivery_shards s USING (shard)
-      WHERE s.epoch + v.epoch = e.epoch
-        AND (SELECT count(*) FROM locked) < ${batch.length}::int
+      JOIN delivery_shards s USING (shard, epoch)
+      WHERE (SELECT count(*) FROM locked) < ${batch.length}::int
         AND e.seq NOT IN (SELECT seq FROM locked)
     `,
     (rows) => ({

@@ -1,7 +1,7 @@
 import { assert, describe } from "@effect/vitest"
 import { Effect, Queue } from "effect"
 import { type Channel, Delivery } from "../../../../src/server/delivery/Delivery.ts"
-import { VIRTUAL_SHARDS } from "../../../../src/server/delivery/Delivery/virtualShards.ts"
+import { SHARDS } from "../../../../src/server/delivery/Delivery/shardOf.ts"
 import {
   delivered,
   newDestination,
@@ -36,7 +36,7 @@ describe("DeliveryStats", () => {
             ({ channels }) =>
               (channels.get("held")?.overdueSeconds ?? 0) > 0.2 && channels.get("other")?.coolingDown === 1
           )
-          assert.strictEqual(figures.shards, VIRTUAL_SHARDS)
+          assert.strictEqual(figures.shards, SHARDS)
           const { overdueSeconds, ...of } = figures.channels.get("held") ?? assert.fail("a channel")
           assert.deepStrictEqual(of, { waiting: 4, inFlight: 1, coolingDown: 0 })
           assert.isBelow(overdueSeconds, 10)

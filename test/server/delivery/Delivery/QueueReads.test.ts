@@ -1,88 +1,131 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { SqlClient, Statement } from "effect/sql"
-import { makeQueueReads, SWEEP_LANES } from "../../../../src/server/delivery/Delivery/QueueReads.ts"
-import { ALL_PARTS, partBit, virtualShardIn } from "../../../../src/server/delivery/Delivery/virtualShards.ts"
+import {
+  makeQueueReads,
+  SWEEP_LANES,
+  type SweepPosition
+} from "../../../../src/server/delivery/Delivery/QueueReads.ts"
 import { processTime } from "../../../support/delivery.ts"
 import { TestDatabase } from "../../../support/postgres.ts"
 
-const SHARD = 7
-/** More than two pages of a sweep. */
-const LANES = 1_200
 const ROWS = 5
+const HORIZON_MILLIS = 60_000
 
 const destination = (lane: number) => `nep_${lane.toString(16).padStart(32, "0")}`
-const isIn = (parts: number) => (destination_id: string) =>
-  (parts & partBit(virtualShardIn(SHARD, destination_id))) !== 0
-
-/** Some of the parts, a single one, and one that no destination is in. */
-const partSets = [ALL_PARTS, 0b0101_0000_1010_0110, 0b1]
+const beginning = (shard: number): SweepPosition => ({ shard, org_id: "", destination_id: "" })
 
 layer(TestDatabase.layerSql, { excludeTestServices: true })("QueueReads", (it) => {
-  const fill = Effect.gen(function* () {
+  /** An empty queue. */
+  const makeReads = Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
-    yield* sql`
+    yield* sql`DELETE FROM delivery_queue`
+    yield* sql`DELETE FROM delivery_destinations`
+    const reads = makeQueueReads(sql, processTime)
+    /** Queues `ROWS` deliveries for each of the destinations up to `lanes`, due in some seconds. */
+    const fill = (shard: number, channel: string, lanes: number, dueSeconds = 0) => sql`
       INSERT INTO delivery_queue (shard, org_id, destination_id, delivery_id, channel, event_id, due_at, attempt, first_attempt)
       SELECT
-        ${SHARD}, 'org', 'nep_' || lpad(to_hex(lane), 32, '0'), 'ndl_' || lane || '_' || nth, 'webhook', 'evt', now(), 0, 0
-      FROM generate_series(1, ${ROWS}::int) AS nth, generate_series(0, ${LANES - 1}::int) AS lane
+        ${shard}, 'org', 'nep_' || lpad(to_hex(lane), 32, '0'), 'ndl_' || ${shard}::int || '_' || lane || '_' || nth, ${channel}, 'evt',
+        now() + ${dueSeconds}::float8 * interval '1 second', 0, 0
+      FROM generate_series(1, ${ROWS}::int) AS nth, generate_series(0, ${lanes - 1}::int) AS lane
       ON CONFLICT DO NOTHING
     `
-    yield* sql`ANALYZE delivery_queue`
-    return { sql, reads: makeQueueReads(sql, processTime) }
+    return { sql, reads, fill }
   })
 
-  it.effect(
-    "a sweep of some parts of a shard finds the first row of each of their lanes, over all pages",
-    () =>
-      Effect.gen(function* () {
-        const { reads, sql } = yield* fill
-        for (const parts of partSets) {
-          const found: Array<string> = []
-          let after: readonly [string, string] = ["", ""]
-          let pages = 0
-          for (;;) {
-            const page = yield* reads.heads({ shard: SHARD, parts }, after, 60_000)
-            pages++
-            found.push(...page.filter((row) => row.is_included).map((row) => row.destination_id))
-            const last = page.at(-1)
-            if (last === undefined || last.lanes < SWEEP_LANES) break
-            after = [last.org_id, last.destination_id]
-          }
-          assert.strictEqual(pages, Math.ceil(LANES / SWEEP_LANES))
-          const expected = Array.from({ length: LANES }, (_, lane) => destination(lane)).filter(isIn(parts))
-          assert.isAbove(expected.length, 0)
-          assert.deepStrictEqual(found, expected)
-        }
-        yield* sql`DELETE FROM delivery_queue`
-      })
-  )
-
-  it.effect("the tail of some parts of a shard returns their rows, and says how far it has read", () =>
+  it.effect("a sweep of several shards finds the first row of each lane, over all pages of each shard", () =>
     Effect.gen(function* () {
-      const { reads, sql } = yield* fill
-      for (const parts of [...partSets, 0]) {
-        const rows: Array<string> = []
-        let watermark = 0
-        for (;;) {
-          const read = yield* reads.tail([{ shard: SHARD, parts, watermark }], 1_000)
-          if (read.length === 0) break
-          const included = read.filter(({ destination_id }) => isIn(parts)(destination_id))
-          assert.isAtLeast(included.length, read.length - 1)
-          rows.push(...included.map(({ delivery_id }) => delivery_id))
-          assert.isTrue(read.every(({ scanned }) => scanned === 1_000))
-          watermark = Math.max(...read.map(({ seq }) => seq))
-        }
-        const lanes = Array.from({ length: LANES }, (_, lane) => destination(lane)).filter(isIn(parts))
-        assert.strictEqual(new Set(rows).size, lanes.length * ROWS)
+      const { fill, reads } = yield* makeReads
+      // More than two pages, exactly one, and less than one.
+      const shards = new Map([
+        [7, 2 * SWEEP_LANES + 6],
+        [9, SWEEP_LANES],
+        [255, 3]
+      ])
+      for (const [shard, lanes] of shards) yield* fill(shard, "webhook", lanes)
+      const found: Array<string> = []
+      const pages: Array<ReadonlyArray<number>> = []
+      let positions: ReadonlyArray<SweepPosition> = [...shards.keys()].map(beginning)
+      while (positions.length > 0) {
+        pages.push(positions.map(({ shard }) => shard))
+        const rows = yield* reads.heads(positions, HORIZON_MILLIS)
+        found.push(...rows.map((row) => row.delivery_id))
+        positions = positions.flatMap(({ shard }) => {
+          const last = rows.findLast((row) => row.shard === shard)
+          return last?.lanes === SWEEP_LANES ? [last] : []
+        })
       }
-      yield* sql`DELETE FROM delivery_queue`
+      assert.deepStrictEqual(pages, [[7, 9, 255], [7, 9], [7]])
+      const expected = [...shards].flatMap(([shard, lanes]) =>
+        Array.from({ length: lanes }, (_, lane) => `ndl_${shard}_${lane}_1`)
+      )
+      assert.deepStrictEqual(found.toSorted(), expected.toSorted())
     })
   )
 
-  it.effect("reads of some parts of a shard use the indexes, and read no more than their limit", () =>
+  it.effect(
+    "of lanes that are not due, a sweep returns the last one of each channel and of each full page, and counts those in cooldown",
+    () =>
+      Effect.gen(function* () {
+        const { fill, reads, sql } = yield* makeReads
+        yield* fill(7, "otlp", 10, 3_600)
+        yield* fill(7, "webhook", SWEEP_LANES + 8, 3_600)
+        yield* fill(9, "webhook", 2, 3_600)
+        yield* sql`DELETE FROM delivery_queue WHERE shard = 7 AND channel = 'webhook' AND destination_id < ${destination(10)}`
+        yield* sql`
+          INSERT INTO delivery_destinations (org_id, destination_id, consecutive_failures, cooldown_until)
+          SELECT 'org', destination_id, 3, now() + interval '1 hour'
+          FROM unnest(${[3, 4, 12, SWEEP_LANES + 1].map(destination)}::text[]) AS destination_id
+        `
+        const read = yield* reads.heads([7, 9].map(beginning), HORIZON_MILLIS)
+        assert.deepStrictEqual(
+          read.map((row) => [row.shard, row.channel, row.destination_id, row.lanes, row.cooling_down]),
+          [
+            [7, "otlp", destination(9), SWEEP_LANES, 2],
+            [7, "webhook", destination(SWEEP_LANES - 1), SWEEP_LANES, 1],
+            [9, "webhook", destination(1), 2, 1]
+          ]
+        )
+        const rest = yield* reads.heads(
+          read.filter(({ lanes }) => lanes === SWEEP_LANES).slice(-1),
+          HORIZON_MILLIS
+        )
+        assert.deepStrictEqual(
+          rest.map((row) => [row.shard, row.destination_id, row.lanes, row.cooling_down]),
+          [[7, destination(SWEEP_LANES + 7), 8, 1]]
+        )
+      })
+  )
+
+  it.effect(
+    "the tail reads up to its limit of new rows in each shard, and all of those to be read again",
+    () =>
+      Effect.gen(function* () {
+        const { fill, reads, sql } = yield* makeReads
+        for (const shard of [7, 9]) yield* fill(shard, "webhook", 20)
+        const rows = yield* sql<{ readonly shard: number; readonly seq: number }>`
+        SELECT shard::int AS shard, seq::float8 AS seq FROM delivery_queue ORDER BY seq
+      `
+        const seqsOf = (shard: number) => rows.filter((row) => row.shard === shard).map(({ seq }) => seq)
+        const seqAt = (shard: number, index: number) => seqsOf(shard)[index] ?? assert.fail("a row")
+        const ranges = [
+          { shard: 7, reread: seqAt(7, 9), watermark: seqAt(7, 79) },
+          { shard: 9, reread: seqAt(9, 49), watermark: seqAt(9, 49) },
+          { shard: 11, reread: 0, watermark: 0 }
+        ]
+        const read = (yield* reads.tail(ranges, 30)).map(({ seq }) => seq)
+        assert.sameMembers(read, [...seqsOf(7).slice(10), ...seqsOf(9).slice(50, 80)])
+        const limited = (yield* reads.tail(ranges, 7)).map(({ seq }) => seq)
+        assert.sameMembers(limited, [...seqsOf(7).slice(10, 87), ...seqsOf(9).slice(50, 57)])
+      })
+  )
+
+  it.effect("reads of many shards use the indexes, and read no more than their limits", () =>
     Effect.gen(function* () {
-      const { reads, sql } = yield* fill
+      const { fill, reads, sql } = yield* makeReads
+      for (let shard = 0; shard < 16; shard++) yield* fill(shard, "webhook", 100)
+      yield* sql`ANALYZE delivery_queue`
       const plan = (statement: unknown) =>
         Statement.isFragment(statement)
           ? Effect.map(
@@ -92,19 +135,38 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("QueueReads", (it) =
               (rows) => rows.map((row) => row["QUERY PLAN"]).join("\n")
             )
           : assert.fail("not a statement")
-      const tail = yield* plan(reads.tail([{ shard: SHARD, parts: 0b1, watermark: 0 }], 100))
+      const shards = Array.from({ length: 16 }, (_, shard) => shard)
+      const tail = yield* plan(
+        reads.tail(
+          shards.map((shard) => ({ shard, reread: 0, watermark: 0 })),
+          20
+        )
+      )
       assert.match(
         tail,
-        /Index Scan using delivery_queue_pkey on delivery_queue q\w* \(actual rows=100(\.00)? loops=1\)/
+        /Index Scan using delivery_queue_pkey on delivery_queue q\w* \(actual rows=20(\.00)? loops=16\)/
       )
-      const heads = yield* plan(reads.heads({ shard: SHARD, parts: 0b1 }, ["", ""], 60_000))
+      // A shard without rows to read again is not probed for them.
+      assert.match(tail, /One-Time Filter: \(s.reread < s.watermark\)\n.*\(never executed\)/)
+      const heads = yield* plan(reads.heads(shards.map(beginning), HORIZON_MILLIS))
       for (const text of [tail, heads]) assert.notMatch(text, /Seq Scan on delivery_queue/)
-      // The first row is read of the lanes that are included only: one in sixteen, and the last.
+      // One probe a lane, for the next lane and for its first row.
       assert.match(
         heads,
-        /Index Scan using delivery_queue_lanes on delivery_queue q\w* \(actual rows=1(\.00)? loops=3[0-9]\)/
+        /using delivery_queue_lanes on delivery_queue q\w* \(actual rows=1(\.00)? loops=16\)/
       )
-      yield* sql`DELETE FROM delivery_queue`
+      assert.match(
+        heads,
+        new RegExp(
+          `using delivery_queue_lanes on delivery_queue q\\w* \\(actual rows=1(\\.00)? loops=${16 * (SWEEP_LANES - 1)}\\)\\s+Index Cond: \\(\\(shard = s.shard\\) AND \\(ROW\\(`
+        )
+      )
+      assert.match(
+        heads,
+        new RegExp(
+          `using delivery_queue_lanes on delivery_queue q\\w* \\(actual rows=1(\\.00)? loops=${16 * SWEEP_LANES}\\)`
+        )
+      )
     })
   )
 })

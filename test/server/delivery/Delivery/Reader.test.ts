@@ -5,7 +5,13 @@ import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import type { DeliveryStore } from "../../../../src/server/delivery/Delivery/DeliveryStore.ts"
 import { defaultReader, makeReader } from "../../../../src/server/delivery/Delivery/Reader.ts"
-import { shardOf } from "../../../../src/server/delivery/Delivery/virtualShards.ts"
+import type { QueueRow } from "../../../../src/server/delivery/Delivery/QueuedDelivery.ts"
+import {
+  type HeadRow,
+  SWEEP_LANES,
+  SWEEP_SHARDS
+} from "../../../../src/server/delivery/Delivery/QueueReads.ts"
+import { shardOf, SHARDS } from "../../../../src/server/delivery/Delivery/shardOf.ts"
 import { transaction } from "../../../../src/server/store/transaction.ts"
 import {
   allHaveStatus,
@@ -13,6 +19,7 @@ import {
   delivered,
   manualChannel,
   newDestination,
+  ownedShard,
   withoutEngineFor,
   publish,
   queueLength,
@@ -45,12 +52,7 @@ describe("Reader", () => {
       let visible = [late]
       const store: DeliveryStore = {
         ...tailOnly,
-        tail: ([shard]) =>
-          Effect.sync(() =>
-            visible
-              .filter(({ seq }) => seq > (shard?.watermark ?? 0))
-              .map((row) => ({ ...row, scanned: visible.length }))
-          )
+        tail: ([range]) => Effect.sync(() => visible.filter(({ seq }) => seq > (range?.reread ?? 0)))
       }
       const reader = yield* makeReader(store, yield* Clock.Clock, shards, dispatcher, defaultReader)
       yield* reader.tail.runOnce
@@ -65,6 +67,103 @@ describe("Reader", () => {
         [early.event_id]
       )
     }).pipe(Effect.scoped)
+  )
+
+  it.effect(
+    "a shard with more new rows than one read takes is read on at once, from where the read ended; a draining one is not read",
+    () =>
+      Effect.gen(function* () {
+        const { channel } = yield* manualChannel(quickPolicy())
+        const { dispatcher, owned, shards } = yield* startDispatcher(channel)
+        for (let shard = 1; shard < SHARDS; shard++) {
+          owned.set(shard, { ...ownedShard(0), shard, draining: shard === 1 })
+        }
+        const reads: Array<{ readonly shards: number; readonly watermark: number; readonly limit: number }> =
+          []
+        const rows = Array.from({ length: 100 }, (_, index) => queueRow({ seq: index + 1 }))
+        const store: DeliveryStore = {
+          ...tailOnly,
+          tail: (ranges, limit) =>
+            Effect.sync(() => {
+              const { reread, watermark } = ranges[0] ?? assert.fail("a shard")
+              reads.push({ shards: ranges.length, watermark, limit })
+              const isNew = ({ seq }: QueueRow) => seq > watermark
+              return [
+                ...rows.filter(({ seq }) => seq > reread && seq <= watermark),
+                ...rows.filter(isNew).slice(0, limit)
+              ]
+            })
+        }
+        const reader = yield* makeReader(store, yield* Clock.Clock, shards, dispatcher, defaultReader)
+        const readsOn = Effect.gen(function* () {
+          yield* reader.tail.runOnce
+          const waiting = yield* Effect.forkChild(reader.tail.wakeUp)
+          yield* TestClock.adjust(4)
+          return waiting.pollUnsafe() !== undefined
+        })
+        assert.deepStrictEqual([yield* readsOn, yield* readsOn], [true, true])
+        // From now on, each read includes earlier rows, which do not count.
+        yield* TestClock.adjust("1 second")
+        assert.isTrue(yield* readsOn)
+        yield* TestClock.adjust("1 second")
+        assert.isFalse(yield* readsOn)
+        assert.deepStrictEqual(
+          reads,
+          [0, 33, 66, 99].map((watermark) => ({ shards: SHARDS - 1, watermark, limit: 33 }))
+        )
+      }).pipe(Effect.scoped)
+  )
+
+  it.effect(
+    "a sweep reads all shards before it reads on in those that have more lanes, and leaves out lost and draining ones",
+    () =>
+      Effect.gen(function* () {
+        const { channel } = yield* manualChannel(quickPolicy())
+        const { dispatcher, owned, shards } = yield* startDispatcher(channel)
+        for (let shard = 1; shard < SWEEP_SHARDS + 4; shard++) {
+          owned.set(shard, { ...ownedShard(0), shard, draining: shard === SWEEP_SHARDS + 3 })
+        }
+        const reads: Array<ReadonlyArray<readonly [shard: number, destination_id: string]>> = []
+        const head = (shard: number, change: Partial<HeadRow> = {}): HeadRow => ({
+          ...queueRow({ shard, wait_ms: 60_000 }),
+          lanes: 1,
+          cooling_down: 1,
+          ...change
+        })
+        const store: DeliveryStore = {
+          ...tailOnly,
+          tail: () => unused,
+          nonEmpty: (numbers) => Effect.succeed(numbers.map((shard) => ({ shard }))),
+          heads: (positions) =>
+            Effect.sync(() => {
+              reads.push(positions.map(({ destination_id, shard }) => [shard, destination_id] as const))
+              if (reads.length > 1) return positions.map(({ shard }) => head(shard))
+              owned.delete(3)
+              owned.delete(SWEEP_SHARDS)
+              return positions.flatMap(({ shard }) =>
+                shard === 2 || shard === 3
+                  ? ["first", "last"].map((destination_id) =>
+                      head(shard, { destination_id, lanes: SWEEP_LANES })
+                    )
+                  : [head(shard)]
+              )
+            })
+        }
+        const reader = yield* makeReader(store, yield* Clock.Clock, shards, dispatcher, defaultReader)
+        yield* (
+          reader.workers.find(({ name }) => name === "delivery_sweep")?.runOnce ?? assert.fail("the sweep")
+        )
+        assert.deepStrictEqual(reads, [
+          Array.from({ length: SWEEP_SHARDS }, (_, shard) => [shard, ""] as const),
+          [
+            [SWEEP_SHARDS + 1, ""],
+            [SWEEP_SHARDS + 2, ""],
+            [2, "last"]
+          ]
+        ])
+        // Each read tells how many lanes of a channel are cooling down in all that it has read.
+        assert.deepStrictEqual([...reader.lastSweep()], [["held", { overdueMillis: 0, coolingDown: 2 }]])
+      }).pipe(Effect.scoped)
   )
 
   testWithDatabase("a queue longer than a lane holds in memory is sent completely, each delivery once", () =>

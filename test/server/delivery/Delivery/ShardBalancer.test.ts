@@ -9,6 +9,7 @@ import {
 } from "../../../../src/server/delivery/Delivery/ShardBalancer.ts"
 import type { OwnedShard, Shards } from "../../../../src/server/delivery/Delivery/Shards.ts"
 import type { Wakeups } from "../../../../src/server/delivery/Delivery/Wakeups.ts"
+import { ownedShard } from "../../../support/delivery.ts"
 
 const RENEW_MILLIS = 1_500
 
@@ -30,7 +31,6 @@ const makeBalancer = Effect.fnUntraced(function* (
   const balancer = makeShardBalancer(
     {
       owned,
-      positions: new Map(),
       canStart: () => false,
       hasPeers: () => false,
       rebalance: Effect.andThen(Effect.sync(step("rebalance")), rebalance),
@@ -116,16 +116,7 @@ describe("ShardBalancer", () => {
     Effect.gen(function* () {
       const owned = new Map<number, OwnedShard>()
       const gain = Effect.sync(() => {
-        const virtualShard = owned.size
-        owned.set(virtualShard, {
-          virtualShard,
-          shard: 0,
-          epoch: 1,
-          leaseUntil: 10_000,
-          claimedAt: 0,
-          unfinished: 0,
-          draining: false
-        })
+        owned.set(owned.size, { ...ownedShard(0), shard: owned.size })
       })
       let ending: Shards["rebalance"] = Effect.succeed([])
       const { balancer, done } = yield* makeBalancer(

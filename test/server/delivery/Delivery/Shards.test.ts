@@ -16,8 +16,7 @@ import {
 import { SqlClient } from "effect/sql"
 import { transaction } from "../../../../src/server/store/transaction.ts"
 import { type Channel, Delivery, ENGINE_CONNECTIONS } from "../../../../src/server/delivery/Delivery.ts"
-import { VIRTUAL_SHARDS, virtualShardOf } from "../../../../src/server/delivery/Delivery/virtualShards.ts"
-import { VIRTUAL_OWNER } from "../../../../src/server/delivery/Delivery/ShardStore.ts"
+import { shardOf, SHARDS } from "../../../../src/server/delivery/Delivery/shardOf.ts"
 import { StoreClock } from "../../../../src/server/store/StoreClock.ts"
 import {
   allHaveStatus,
@@ -60,7 +59,7 @@ describe("Shards", () => {
           WITH leased AS (
             INSERT INTO delivery_leases (owner, lease_until) VALUES ('another', now() + interval '500 milliseconds')
           )
-          UPDATE delivery_virtual_shards
+          UPDATE delivery_shards
           SET owner = 'another', epoch = epoch + 1
         `
         yield* sql`
@@ -104,21 +103,21 @@ describe("Shards", () => {
           WITH leased AS (
             INSERT INTO delivery_leases (owner, lease_until) VALUES ('another', now() + interval '1 minute')
           )
-          UPDATE delivery_virtual_shards
+          UPDATE delivery_shards
           SET
-            owner = CASE WHEN virtual_shard % 2 = ${virtualShardOf(to.destination_id) % 2} THEN 'another' END,
+            owner = CASE WHEN shard % 2 = ${shardOf(to.destination_id) % 2} THEN 'another' END,
             epoch = epoch + 1
         `
         yield* sql`
-          CREATE TRIGGER refuse BEFORE UPDATE OF owner ON delivery_virtual_shards FOR EACH ROW EXECUTE FUNCTION refuse()
+          CREATE TRIGGER refuse BEFORE UPDATE OF owner ON delivery_shards FOR EACH ROW EXECUTE FUNCTION refuse()
         `
-        yield* eventually(delivery.stats, ({ shards }) => shards < VIRTUAL_SHARDS)
+        yield* eventually(delivery.stats, ({ shards }) => shards < SHARDS)
         // The other replica finishes the queue and stops.
         yield* sql`DELETE FROM delivery_queue`
         yield* sql`UPDATE deliveries SET status = 'delivered', finished_at = now()`
-        yield* sql`DROP TRIGGER refuse ON delivery_virtual_shards`
-        yield* sql`UPDATE delivery_virtual_shards SET owner = NULL WHERE owner = 'another'`
-        yield* eventually(delivery.stats, ({ shards }) => shards === VIRTUAL_SHARDS)
+        yield* sql`DROP TRIGGER refuse ON delivery_shards`
+        yield* sql`UPDATE delivery_shards SET owner = NULL WHERE owner = 'another'`
+        yield* eventually(delivery.stats, ({ shards }) => shards === SHARDS)
         yield* stale.complete(delivered)
         yield* assertOnlyOtherDestinationIsSent(attempts)
       }).pipe(withEngine([channel], { lease }))
@@ -135,14 +134,9 @@ describe("Shards", () => {
         // As a replica left them that died before its next renewal.
         yield* sql`INSERT INTO delivery_owners (owner, lease_until) VALUES ('dead', now() + interval '1 hour')`
         yield* sql`INSERT INTO delivery_leases (owner, lease_until) VALUES ('dead', now() + interval '1 hour')`
-        yield* sql`UPDATE delivery_virtual_shards SET owner = 'dead', epoch = 1`
-        // One of the shards was of a replica of an earlier release.
-        yield* sql`
-          UPDATE delivery_shards
-          SET owner = CASE WHEN shard = 0 THEN 'dead' ELSE ${VIRTUAL_OWNER} END, epoch = 1, lease_until = now() + interval '1 hour'
-        `
+        yield* sql`UPDATE delivery_shards SET owner = 'dead', epoch = 1`
         yield* Effect.gen(function* () {
-          yield* eventually((yield* Delivery).stats, ({ shards }) => shards === VIRTUAL_SHARDS)
+          yield* eventually((yield* Delivery).stats, ({ shards }) => shards === SHARDS)
           const to = yield* newDestination
           yield* publish(to)
           yield* (yield* Queue.take(attempts)).complete(delivered)
@@ -161,7 +155,7 @@ describe("Shards", () => {
       const counts = Effect.map(
         sql<{ readonly count: number }>`
           SELECT count(*)::int AS count
-          FROM delivery_virtual_shards
+          FROM delivery_shards
           WHERE owner IS NOT NULL
           GROUP BY owner
         `,
@@ -172,11 +166,11 @@ describe("Shards", () => {
       const first = yield* Scope.make()
       const to = yield* Effect.replicateEffect(newDestination, 40)
       yield* Effect.gen(function* () {
-        assert.deepStrictEqual(yield* counts, [VIRTUAL_SHARDS])
+        assert.deepStrictEqual(yield* counts, [SHARDS])
         yield* Effect.gen(function* () {
           yield* eventually(
             counts,
-            (list) => list.length === 2 && list.every((count) => count === VIRTUAL_SHARDS / 2)
+            (list) => list.length === 2 && list.every((count) => count === SHARDS / 2)
           )
           yield* Effect.forEach(to, (one) => publish(one), { discard: true })
           const here = yield* eventually(
@@ -194,7 +188,7 @@ describe("Shards", () => {
           for (const attempt of yield* Queue.takeAll(one.attempts)) yield* attempt.complete(delivered)
           for (const attempt of yield* Queue.takeAll(two.attempts)) yield* attempt.complete(delivered)
           yield* Fiber.join(stopping)
-          yield* eventually(counts, (list) => list.length === 1 && list[0] === VIRTUAL_SHARDS)
+          yield* eventually(counts, (list) => list.length === 1 && list[0] === SHARDS)
           yield* eventually(queueLength, (count) => count === 0)
           yield* Effect.forEach(to, (one) => publish(one), { discard: true })
           for (let i = 0; i < to.length; i++) yield* (yield* Queue.take(two.attempts)).complete(delivered)
@@ -219,7 +213,7 @@ describe("Shards", () => {
         const taken = Effect.map(
           sql<{ readonly count: number }>`
           SELECT count(*)::int AS count
-          FROM delivery_virtual_shards
+          FROM delivery_shards
           WHERE owner <> ${before?.owner ?? ""}
         `,
           ([row]) => row?.count
@@ -231,12 +225,12 @@ describe("Shards", () => {
           const stoppedAt = performance.now()
           const stopping = yield* Effect.forkChild(Scope.close(first, Exit.void))
           // All shards but the one with an attempt in flight; that one as soon as the attempt has ended.
-          yield* eventually(taken, (count) => count === VIRTUAL_SHARDS - 1)
+          yield* eventually(taken, (count) => count === SHARDS - 1)
           assert.isAtMost(performance.now() - stoppedAt, limit)
           const ended = performance.now()
           yield* attempt.complete(delivered)
           yield* Fiber.join(stopping)
-          yield* eventually(taken, (count) => count === VIRTUAL_SHARDS)
+          yield* eventually(taken, (count) => count === SHARDS)
           assert.isAtMost(performance.now() - ended, limit)
         }).pipe(withEngine([channel], { lease }))
       })
@@ -268,12 +262,7 @@ describe("Shards", () => {
       assert.deepStrictEqual(yield* patiently(sql`SELECT status, attempts FROM deliveries`), [
         { status: "delivered", attempts: 1 }
       ])
-      assert.deepStrictEqual(
-        yield* patiently(
-          sql`SELECT FROM delivery_virtual_shards, delivery_shards WHERE delivery_virtual_shards.owner IS NOT NULL OR delivery_shards.owner IS NOT NULL`
-        ),
-        []
-      )
+      assert.deepStrictEqual(yield* patiently(sql`SELECT FROM delivery_shards WHERE owner IS NOT NULL`), [])
     })
   )
 

@@ -2,7 +2,7 @@ import { assert, describe } from "@effect/vitest"
 import { DateTime, Deferred, Effect, Fiber, Queue } from "effect"
 import { transaction } from "../../../../src/server/store/transaction.ts"
 import { Delivery } from "../../../../src/server/delivery/Delivery.ts"
-import { SHARDS } from "../../../../src/server/delivery/Delivery/virtualShards.ts"
+import { shardOf } from "../../../../src/server/delivery/Delivery/shardOf.ts"
 import {
   allHaveStatus,
   respondingChannel,
@@ -83,8 +83,15 @@ describe("Cooldown", () => {
       yield* Effect.gen(function* () {
         const delivery = yield* Delivery
         const to = yield* newDestination
-        // So many that some share a shard.
-        const others = yield* Effect.replicateEffect(newDestination, SHARDS + 4)
+        const shard = shardOf(to.destination_id)
+        const ofShard = Effect.repeat(newDestination, {
+          until: ({ destination_id }) => shardOf(destination_id) === shard
+        })
+        const others = [
+          ...(yield* Effect.replicateEffect(newDestination, 18)),
+          yield* ofShard,
+          yield* ofShard
+        ]
         yield* publish(to, 3)
         for (let i = 0; i < 2; i++) yield* (yield* Queue.take(cooling.attempts)).complete(failing)
         const health = yield* eventually(

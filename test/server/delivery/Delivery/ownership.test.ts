@@ -5,7 +5,7 @@ import { monotonicMillis } from "../../../../src/server/concurrency/monotonicMil
 import { defaultLease, makeShards } from "../../../../src/server/delivery/Delivery/Shards.ts"
 import type { ShardStore } from "../../../../src/server/delivery/Delivery/ShardStore.ts"
 
-/** The leases of a replica that owns virtual shard 19, in a store of which the test sets the epoch and how long a renewal takes. */
+/** The leases of a replica that owns shard 19, in a store of which the test sets the epoch and how long a renewal takes. */
 const replica = Effect.gen(function* () {
   const clock = yield* Clock.Clock
   const stored = { epoch: 1, hasClaimed: false, renewalMillis: 0, released: new Array<number>() }
@@ -13,27 +13,22 @@ const replica = Effect.gen(function* () {
     heartbeat: () =>
       Effect.as(TestClock.adjust(stored.renewalMillis), {
         peers: 0,
-        sharers: 0,
         rank: 0,
-        sharedShards: 16,
-        hasFreeShards: false,
-        leases: new Map(stored.hasClaimed ? [[19, stored.epoch]] : [])
+        epochs: new Map(stored.hasClaimed ? [[19, stored.epoch]] : [])
       }),
-    acquireShards: () => Effect.succeed(0),
     claim: () =>
       Effect.sync(() => {
         if (stored.hasClaimed) return []
         stored.hasClaimed = true
-        return [{ virtual_shard: 19, shard: 3, epoch: stored.epoch, watermark: 0 }]
+        return [{ shard: 19, epoch: stored.epoch, watermark: 0 }]
       }),
     release: (shards) => Effect.sync(() => void stored.released.push(...shards)),
-    releaseShards: Effect.void,
     deregister: Effect.void,
     endLease: Effect.void
   }
   const { canStart, owned, rebalance } = makeShards(store, clock, defaultLease)
   yield* rebalance
-  const current = () => owned.get(19) ?? assert.fail("virtual shard 19 is owned")
+  const current = () => owned.get(19) ?? assert.fail("shard 19 is owned")
   return {
     stored,
     rebalance,

@@ -4,7 +4,7 @@ import { SqlClient } from "effect/sql"
 import { healthy } from "../../../../src/domain/delivery/Cooldown.ts"
 import { Lane } from "../../../../src/server/delivery/Delivery/Lane.ts"
 import { toQueuedDelivery } from "../../../../src/server/delivery/Delivery/QueuedDelivery.ts"
-import { shardOf, virtualShardOf } from "../../../../src/server/delivery/Delivery/virtualShards.ts"
+import { shardOf } from "../../../../src/server/delivery/Delivery/shardOf.ts"
 import { writeHealth } from "../../../../src/server/delivery/Delivery/writeHealth.ts"
 import {
   manualChannel,
@@ -23,12 +23,10 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("writeHealth", (it) 
       const { channel } = yield* manualChannel(quickPolicy())
       const to = yield* newDestination
       const shard = shardOf(to.destination_id)
-      const virtualShard = virtualShardOf(to.destination_id)
-      yield* sql`UPDATE delivery_shards SET epoch = 3 WHERE shard = ${shard}`
-      yield* sql`UPDATE delivery_virtual_shards SET epoch = 4 WHERE virtual_shard = ${virtualShard}`
+      yield* sql`UPDATE delivery_shards SET epoch = 7 WHERE shard = ${shard}`
       const store = (epoch: number, failures: number) => {
         const row = queueRow({ ...to, shard })
-        const owned = { ...ownedShard(0), shard, virtualShard, epoch }
+        const owned = { ...ownedShard(0), shard, epoch }
         const key = `${to.org_id}/${to.destination_id}`
         const lane = new Lane(key, channel, owned, toQueuedDelivery(row, 0), healthy)
         return writeHealth(sql, processTime, new Map([[lane, { _tag: "Healthy", failures }]]))

@@ -6,7 +6,7 @@ import type { AttemptResult } from "../../../../src/server/delivery/Delivery/Att
 import { makeDeliveryStore } from "../../../../src/server/delivery/Delivery/DeliveryStore.ts"
 import { Lane } from "../../../../src/server/delivery/Delivery/Lane.ts"
 import { toQueuedDelivery } from "../../../../src/server/delivery/Delivery/QueuedDelivery.ts"
-import { shardOf, virtualShardOf } from "../../../../src/server/delivery/Delivery/virtualShards.ts"
+import { shardOf } from "../../../../src/server/delivery/Delivery/shardOf.ts"
 import { transaction } from "../../../../src/server/store/transaction.ts"
 import {
   failing,
@@ -31,13 +31,7 @@ const failedAttempt = Effect.gen(function* () {
   const [row] = yield* store.refill([{ ...to, shard }], 1)
   if (row === undefined) return yield* Effect.die("expected a queued delivery")
   const delivery = toQueuedDelivery(row, 0)
-  const lane = new Lane(
-    "",
-    channel,
-    { ...ownedShard(0), shard, virtualShard: virtualShardOf(to.destination_id), epoch: 0 },
-    delivery,
-    healthy
-  )
+  const lane = new Lane("", channel, { ...ownedShard(0), shard, epoch: 0 }, delivery, healthy)
   const result: AttemptResult = { lane, delivery, outcome: failing, startedAt: 0, durationMillis: 1 }
   const recordWith = (hook?: (written: ReadonlySet<number>) => Effect.Effect<void, SqlError.SqlError>) =>
     store.recordResults([{ result, verdict: { _tag: "RetryLater", delay: 0, error: "HTTP 503" } }], hook)

@@ -75,10 +75,10 @@ CREATE TABLE delivery_counts (
   PRIMARY KEY (org_id, day, destination_id, slot)
 ) WITH (fillfactor=50);
 
--- Leases of the replicas on all virtual shards that they own, one row per replica.
+-- Leases of the replicas on all shards that they own, one row per replica.
 CREATE TABLE delivery_leases (
   owner text COLLATE "C" NOT NULL, -- Random id of the replica.
-  lease_until timestamptz NOT NULL, -- When the lease ends; then any replica removes the row, and the virtual shards are free.
+  lease_until timestamptz NOT NULL, -- When the lease ends; then any replica removes the row, and the shards are free.
   PRIMARY KEY (owner)
 ) WITH (fillfactor=50);
 
@@ -89,23 +89,13 @@ CREATE TABLE delivery_owners (
   PRIMARY KEY (owner)
 );
 
--- Leases on the shards of the delivery queue, one row per shard.
+-- Owners of the shards of the delivery queue, one row each.
 CREATE TABLE delivery_shards (
   shard smallint NOT NULL, -- Number of the shard.
-  owner text COLLATE "C", -- Replica that owns the shard; \`virtual shards\`: the owners of its virtual shards do; null: none.
+  owner text COLLATE "C", -- Replica that owns the shard while it has a lease in delivery_leases; null: none.
   epoch bigint NOT NULL DEFAULT 0, -- Fencing token: raised by each change of owner, so that writes of a former owner are rejected.
-  lease_until timestamptz, -- When the lease ends; null: not leased.
   PRIMARY KEY (shard)
 ) WITH (fillfactor=50);
 
--- Owners of the virtual shards, one row each. Virtual shard v is a part of shard v modulo 16.
-CREATE TABLE delivery_virtual_shards (
-  virtual_shard smallint NOT NULL, -- Number of the virtual shard.
-  owner text COLLATE "C", -- Replica that owns it while it has a lease in delivery_leases; null: none.
-  epoch bigint NOT NULL DEFAULT 0, -- Raised by each change of owner. Added to the epoch of its shard, it is the fencing token of the owner's writes.
-  PRIMARY KEY (virtual_shard)
-) WITH (fillfactor=50);
-
-INSERT INTO delivery_shards (shard) SELECT generate_series(0, 15);
-INSERT INTO delivery_virtual_shards (virtual_shard) SELECT generate_series(0, 255);
+INSERT INTO delivery_shards (shard) SELECT generate_series(0, 255);
 `
