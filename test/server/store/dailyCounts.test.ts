@@ -14,7 +14,7 @@ import { runCounts } from "../../../src/server/tasks/runCounts.ts"
 import { seededRandom } from "../../support/breakingProxy.ts"
 import { type Counts, readCounts, recount } from "../../support/counts.ts"
 import { completed, orgIdOf } from "../../support/deletion.ts"
-import { waitForBlockedStatements } from "../../support/eventually.ts"
+import { eventually, waitForBlockedStatements } from "../../support/eventually.ts"
 import { service } from "../../support/service.ts"
 import { createSortingTask, createTeamClients } from "../../support/tasks.ts"
 
@@ -86,8 +86,8 @@ const operations = Effect.fnUntraced(function* (organization: string, random: ()
     if (id !== undefined) yield* admin.sessions.close({ params: { id: SessionId.make(id) } })
   })
   /** Lets time pass for some pending approvals: they are escalated, or expire. */
-  const pass = Effect.gen(function* () {
-    const by = sql.literal(random() < 0.5 ? "interval '65 minutes'" : "interval '30 days'")
+  const pass = Effect.fnUntraced(function* (time: "65 minutes" | "30 days") {
+    const by = sql.literal(`interval '${time}'`)
     yield* sql`
       UPDATE approvals
       SET
@@ -99,6 +99,14 @@ const operations = Effect.fnUntraced(function* (organization: string, random: ()
     `
     yield* deadlines.runOnce
   })
+  /** Waits until no approval is due: the service's own worker would close it at any time. */
+  const settle = eventually(
+    Effect.andThen(
+      deadlines.runOnce,
+      sql`SELECT 1 FROM approvals WHERE org_id = ${org_id} AND status = 'pending' AND next_due_at <= now()`
+    ),
+    (due) => due.length === 0
+  )
   const run = Effect.suspend(() =>
     admin.tasks.run({
       params,
@@ -167,7 +175,7 @@ const operations = Effect.fnUntraced(function* (organization: string, random: ()
     decide,
     decide,
     close,
-    pass,
+    Effect.suspend(() => pass(random() < 0.5 ? "65 minutes" : "30 days")),
     run,
     run,
     importRuns,
@@ -177,7 +185,7 @@ const operations = Effect.fnUntraced(function* (organization: string, random: ()
     removeFeedback,
     removeRun
   ].map((write) => Effect.ignore(write, { log: false }))
-  return { choose, erase, org_id, retain, writes }
+  return { choose, erase, escalate: Effect.andThen(step, pass("65 minutes")), org_id, retain, settle, writes }
 })
 
 layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Daily counts", (it) => {
@@ -186,14 +194,19 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Daily co
     () =>
       Effect.gen(function* () {
         const random = seededRandom(7)
-        const { choose, erase, org_id, retain, writes } = yield* operations("random", random)
+        const { choose, erase, escalate, org_id, retain, settle, writes } = yield* operations(
+          "random",
+          random
+        )
         let retained: Counts = {}
         const counted = new Set<string>()
         for (let round = 0; round < 8; round++) {
+          yield* escalate
           yield* Effect.all(
             Array.from({ length: 40 }, () => choose(writes) ?? Effect.void),
             { concurrency: 8, discard: true }
           )
+          yield* settle
           const before = yield* recount(org_id)
           assert.deepStrictEqual(sum(yield* readCounts(org_id), retained, -1), before, `after round ${round}`)
           for (const key of Object.keys(before)) counted.add(`${key.split(" ")[0]} ${key.split(" ").at(-1)}`)
