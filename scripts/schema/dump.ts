@@ -6,7 +6,7 @@ import { SqlClient } from "effect/sql"
  * embedded PostgreSQL, and sorts by name, so that a diff shows only what changed.
  */
 export const dump = Effect.gen(function* () {
-  const parts = [yield* enums, yield* functions, yield* tables, yield* views, yield* triggers]
+  const parts = [yield* enums, yield* tables, yield* views]
   return `${parts.flat().join("\n\n")}\n`
 })
 
@@ -27,18 +27,6 @@ const enums = Effect.gen(function* () {
   )
 })
 
-const functions = Effect.gen(function* () {
-  const sql = yield* SqlClient.SqlClient
-  return lines(
-    yield* sql<{ line: string }>`
-    SELECT rtrim(pg_get_functiondef(oid), E'\n') || ';' AS line
-    FROM pg_proc
-    WHERE pronamespace = 'public'::regnamespace AND prokind IN ('f', 'p')
-    ORDER BY proname, pg_get_function_identity_arguments(oid)
-  `
-  )
-})
-
 const views = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   return lines(
@@ -48,18 +36,6 @@ const views = Effect.gen(function* () {
     FROM pg_class
     WHERE relnamespace = 'public'::regnamespace AND relkind IN ('v', 'm')
     ORDER BY relname
-  `
-  )
-})
-
-const triggers = Effect.gen(function* () {
-  const sql = yield* SqlClient.SqlClient
-  return lines(
-    yield* sql<{ line: string }>`
-    SELECT pg_get_triggerdef(t.oid) || ';' AS line
-    FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
-    WHERE c.relnamespace = 'public'::regnamespace AND NOT t.tgisinternal
-    ORDER BY c.relname, t.tgname
   `
   )
 })

@@ -1,12 +1,13 @@
 import { assert, describe, layer } from "@effect/vitest"
-import { Context, Effect, Layer, Redacted } from "effect"
+import { Context, DateTime, Effect, Layer, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { mkdtemp, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import path from "node:path"
 import type { Environment } from "../../src/server/config/Settings.ts"
 import * as Database from "../../src/server/store/Database.ts"
-import { atomic } from "../../src/server/store/transaction.ts"
+import { type NewAuditRow, startChains } from "../../src/server/identity/auditWrites.ts"
+import { appendRows } from "../support/audit.ts"
 import { cli } from "../support/cli.ts"
 import { cloneDatabase } from "../support/postgres.ts"
 
@@ -106,21 +107,17 @@ describe("countersign audit", () => {
           yield* seed("tampered", 3)
           const checkpoint = (yield* run("audit", "checkpoint", "--org", "tampered")).out
           const sql = yield* SqlClient.SqlClient
-          const triggers = (how: string) =>
-            ["audit_log", "audit_chain"].map((table) => `ALTER TABLE ${table} ${how} TRIGGER USER`)
-          const asOwner = (...changes: ReadonlyArray<string>) =>
-            atomic(sql)(
-              Effect.forEach([...triggers("DISABLE"), ...changes, ...triggers("ENABLE")], (statement) =>
-                sql.unsafe(statement)
-              )
-            )
-          const org = "(SELECT org_id FROM organizations WHERE name = 'tampered')"
-          yield* asOwner(`UPDATE audit_log SET target_id = 'key_other' WHERE org_id = ${org}`)
+          const org = sql`(SELECT org_id FROM organizations WHERE name = 'tampered')`
+          yield* sql`UPDATE audit_log SET target_id = 'key_other' WHERE org_id = ${org}`
           assert.match(yield* verify(yield* exportLines("tampered")), /position 1 was changed/)
-          yield* asOwner(
-            `DELETE FROM audit_chain WHERE org_id = ${org}`,
-            `DELETE FROM audit_heads WHERE org_id = ${org}`,
-            `SELECT audit_chain_append(audit_log) FROM audit_log WHERE org_id = ${org} ORDER BY entry_id`
+          const rows = yield* sql<Omit<NewAuditRow, "occurred_at"> & { readonly occurred_at: Date }>`
+            DELETE FROM audit_log WHERE org_id = ${org} RETURNING *, detail::text AS detail
+          `
+          yield* sql`DELETE FROM audit_chain WHERE org_id = ${org}`
+          yield* sql`DELETE FROM audit_heads WHERE org_id = ${org}`
+          yield* startChains(sql, sql`SELECT ${org} AS org_id`)
+          yield* appendRows(
+            rows.map((row) => ({ ...row, occurred_at: DateTime.fromDateUnsafe(row.occurred_at) }))
           )
           const rewritten = yield* exportLines("tampered")
           assert.match(yield* verify(rewritten), /Verified 3 entries/)

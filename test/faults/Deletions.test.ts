@@ -4,6 +4,7 @@ import { SqlClient } from "effect/sql"
 import { randomBytes } from "node:crypto"
 import { Client } from "../../src/client/Client.ts"
 import * as ApiKeyFormat from "../../src/domain/identity/ApiKeyFormat.ts"
+import { addedMetadata } from "../../src/server/tasks/runMetadata.ts"
 import { completed, inputsOf, recomputedDigest, rowsOfTask } from "../support/deletion.ts"
 import { eventually } from "../support/eventually.ts"
 import { TestDatabase } from "../support/postgres.ts"
@@ -52,18 +53,22 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("Deletions", (it) =>
         // Copies of the run, each with feedback and metadata; of every tenth run of the other task, the customer is another one.
         for (const { run } of [doomed, kept]) {
           yield* sql`
-            INSERT INTO runs
-            SELECT (json_populate_record(
-              runs,
-              json_build_object(
-                'trace_id', md5(task_id || n),
-                'run_id', 'run_' || substr(run_id, 5, 20) || lpad(to_hex(n), 12, '0'),
-                'metadata', CASE WHEN n % 10 = 0 THEN '{"customer":"stays"}'::json ELSE metadata END
-              )
-            )).*
-            FROM runs
-              CROSS JOIN generate_series(1, ${RUNS}::int) AS n
-            WHERE trace_id = ${run.trace_id}
+            WITH copies AS (
+              INSERT INTO runs
+              SELECT (json_populate_record(
+                runs,
+                json_build_object(
+                  'trace_id', md5(task_id || n),
+                  'run_id', 'run_' || substr(run_id, 5, 20) || lpad(to_hex(n), 12, '0'),
+                  'metadata', CASE WHEN n % 10 = 0 THEN '{"customer":"stays"}'::json ELSE metadata END
+                )
+              )).*
+              FROM runs
+                CROSS JOIN generate_series(1, ${RUNS}::int) AS n
+              WHERE trace_id = ${run.trace_id}
+              RETURNING org_id, task_id, run_id, metadata
+            ), ${addedMetadata(sql, sql`SELECT * FROM copies`)}
+            SELECT 1
           `
         }
         yield* sql`

@@ -197,6 +197,30 @@ export const decide = {
       $1, $13, 'approval.' || $3, approval_id, $6, $7, $5,
       json_build_object('session_id', session_id, 'step_id', step_id, 'tool', tool, 'stage', stage)
     FROM decided
+    RETURNING *
+  ), head AS MATERIALIZED (
+    SELECT h.position, h.digest
+    FROM audit_heads h
+      JOIN entry ON entry.org_id = h.org_id
+    WHERE h.org_id = $1
+    FOR NO KEY UPDATE OF h
+  ), link AS (
+    INSERT INTO audit_chain (org_id, position, entry_id, previous_digest, digest)
+    SELECT
+      org_id, position + 1, entry_id, digest,
+      sha256(convert_to(concat(
+        '["', encode(digest, 'hex'), '",', position + 1, ',', to_json(org_id), ',', to_json(entry_id), ',', to_json(action), ',',
+        to_json(target_id), ',', to_json(actor_id), ',', to_json(actor_name), ',"',
+        ${iso("occurred_at")}, '",null,', detail, ']'
+      ), 'UTF8'))
+    FROM entry
+      CROSS JOIN head
+    RETURNING *
+  ), moved AS (
+    UPDATE audit_heads h
+    SET position = link.position, previous_digest = link.previous_digest, digest = link.digest
+    FROM link
+    WHERE h.org_id = $1
   )
   SELECT * FROM decided`
 }

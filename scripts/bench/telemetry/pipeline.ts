@@ -16,6 +16,7 @@ import { StoreClock } from "../../../src/server/store/StoreClock.ts"
 import * as OtlpChannel from "../../../src/server/telemetry/Telemetry/OtlpChannel.ts"
 import { destinationPlace, insertDestination } from "../../../src/server/telemetry/Telemetry/rows.ts"
 import { encodeHeaders } from "../../../src/server/telemetry/Telemetry/sendSpans.ts"
+import { transaction } from "../../../src/server/store/transaction.ts"
 import { attributesOf } from "./traces.ts"
 
 /** Starts the pipeline. */
@@ -51,19 +52,21 @@ export const organizationExportingTo = Effect.fnUntraced(function* (url: string)
   const destination_id = yield* TelemetryDestinationId.generate
   const sealed = (column: "url" | "headers", text: string) =>
     box.seal(destinationPlace(org_id, destination_id, column), Redacted.make(text))
-  yield* insertDestination(sql, {
-    org_id,
-    destination_id,
-    url: yield* sealed("url", url),
-    url_hint: "stub",
-    headers: yield* sealed("headers", yield* encodeHeaders({ authorization: "Bearer of-a-benchmark" })),
-    content: false,
-    trace: "own",
-    scores: "span",
-    created_at: yield* (yield* StoreClock).now,
-    created_by_id: yield* KeyId.generate,
-    created_by_name: "bench"
-  })
+  yield* transaction(
+    insertDestination(sql, {
+      org_id,
+      destination_id,
+      url: yield* sealed("url", url),
+      url_hint: "stub",
+      headers: yield* sealed("headers", yield* encodeHeaders({ authorization: "Bearer of-a-benchmark" })),
+      content: false,
+      trace: "own",
+      scores: "span",
+      created_at: yield* (yield* StoreClock).now,
+      created_by_id: yield* KeyId.generate,
+      created_by_name: "bench"
+    })
+  )
   return org_id
 })
 

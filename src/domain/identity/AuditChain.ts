@@ -8,7 +8,7 @@ export const CHAIN_START = "0".repeat(64)
 
 /**
  * The SHA-256, in hexadecimal, that stands at the entry's position. The database computes the same digest of the same
- * text in the transaction of the change (migration 0038). The order of the members of `detail` counts: an export must
+ * text when it writes the entry (`auditWrites`). The order of the members of `detail` counts: an export must
  * be verified as it was written.
  */
 export const entryDigest = (entry: Omit<ChainedAuditEntry, "digest">): string =>

@@ -8,13 +8,13 @@ import { openEnum } from "../../domain/OpenEnum.ts"
 import { AuditEntryId, idBound, KeyId, type OrgId } from "../../domain/Ids.ts"
 import type { Actor } from "../../domain/identity/Principal.ts"
 import { TimestampFromDate, toDate } from "../../domain/Time.ts"
-import { requireTransaction } from "../store/transaction.ts"
 import { NO_REQUEST, RequestId } from "../observability/RequestId.ts"
 import { findByWords } from "../store/findByWords.ts"
 import { afterCursor, type Page, rowLimit, sqlDirection, toPage } from "../store/Pagination.ts"
 import { textArray } from "../store/pgArrays.ts"
 import { rowsOf } from "../store/rows.ts"
 import { StoreClock } from "../store/StoreClock.ts"
+import { type NewAuditRow, recordEntry } from "./auditWrites.ts"
 
 /** The author of a change: a request's principal, or the operator, who has no key (`actor` is null). */
 export interface Author {
@@ -22,19 +22,6 @@ export interface Author {
   readonly org_id: OrgId
   /** The acting API key; null for the operator, on the command line or at the first start. */
   readonly actor: Actor | null
-}
-
-/** A row of `audit_log`. `detail` is JSON text. */
-export interface NewAuditRow {
-  readonly org_id: OrgId
-  readonly entry_id: AuditEntryId
-  readonly action: AuditAction
-  readonly target_id: string
-  readonly actor_id: KeyId | null
-  readonly actor_name: string | null
-  readonly occurred_at: Date
-  readonly request_id: string | null
-  readonly detail: string
 }
 
 /** Makes the row of an entry, for a statement that writes it beside the change. */
@@ -56,7 +43,7 @@ export const makePrepare = (clock: StoreClock["Service"]): PrepareAuditRow =>
       target_id,
       actor_id: actor?.id ?? null,
       actor_name: actor?.name ?? null,
-      occurred_at: toDate(yield* clock.now),
+      occurred_at: yield* clock.now,
       request_id: request_id === NO_REQUEST ? null : request_id,
       detail: JSON.stringify(detail)
     }
@@ -67,7 +54,7 @@ export class Audit extends Context.Service<
   Audit,
   {
     /**
-     * Writes an entry within the caller's transaction, beside the change that it records; outside a transaction it is a defect. Every
+     * Writes an entry when the caller's transaction, which makes the recorded change, commits; outside a transaction it is a defect. Every
      * admin of the organization can read `detail`: it must not contain secrets.
      */
     readonly record: (
@@ -94,10 +81,8 @@ export class Audit extends Context.Service<
       return Audit.of({
         prepare,
         record: Effect.fn("Audit.record")(function* (author, action, target_id, detail) {
-          yield* requireTransaction
-          const row = yield* prepare(author, action, target_id, detail)
-          yield* sql`INSERT INTO audit_log ${sql.insert({ ...row })}`
-        }, Effect.orDie),
+          yield* recordEntry(yield* prepare(author, action, target_id, detail))
+        }),
         list: Effect.fn("Audit.list")(function* (request) {
           const { org_id } = yield* Authorized("approvals.admin")
           const { action, actor_id, cursor, occurred_after, occurred_before, order, target_id, text } =

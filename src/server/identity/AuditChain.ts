@@ -11,7 +11,7 @@ import { StoreClock } from "../store/StoreClock.ts"
 /** Entries that one statement of an export reads. Encoding them takes some milliseconds of the event loop. */
 const PAGE_ROWS = 200
 
-/** The hash chain of the audit log. A trigger appends to it in the transaction of each entry (migration 0038). */
+/** The hash chain of the audit log. `auditWrites` appends to it. */
 export class AuditChain extends Context.Service<
   AuditChain,
   {

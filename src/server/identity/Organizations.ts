@@ -4,6 +4,7 @@ import { NotFound } from "../../api/Problems.ts"
 import { OrgId } from "../../domain/Ids.ts"
 import { toDate } from "../../domain/Time.ts"
 import { StoreClock } from "../store/StoreClock.ts"
+import { startChains } from "./auditWrites.ts"
 
 /** The tenants. The operator names an organization; every other record belongs to one. */
 export class Organizations extends Context.Service<
@@ -41,9 +42,13 @@ export class Organizations extends Context.Service<
           const now = yield* clock.now
           const id = yield* OrgId.generate
           yield* sql`
-            INSERT INTO organizations (org_id, name, created_at)
-            VALUES (${id}, ${name}, ${toDate(now)})
-            ON CONFLICT (name) DO NOTHING
+            WITH created AS (
+              INSERT INTO organizations (org_id, name, created_at)
+              VALUES (${id}, ${name}, ${toDate(now)})
+              ON CONFLICT (name) DO NOTHING
+              RETURNING org_id
+            )
+            ${startChains(sql, sql`SELECT org_id FROM created`)}
           `.pipe(Effect.orDie)
           return (yield* find(name)) ?? id
         }),

@@ -15,14 +15,15 @@ import { RedactionRules } from "../../domain/redaction/RedactionRules.ts"
 import { nextTurnOrYield } from "../concurrency/LoopTurns.ts"
 import { Audit } from "../identity/Audit.ts"
 import { KnownSecrets } from "../secrets/KnownSecrets.ts"
+import { raiseSecretsVersion } from "../secrets/secretsVersion.ts"
 import { redactTexts } from "../secrets/redactTexts.ts"
 import { rowsOf } from "../store/rows.ts"
 import { atomic } from "../store/transaction.ts"
 
 /**
  * The redaction rules of one organization, besides its credentials and recognizable secrets. The settings reach
- * redaction through `KnownSecrets`: a trigger raises the version of the organization's secrets with each change, so
- * that no replica applies stale settings.
+ * redaction through `KnownSecrets`: each change raises the version of the organization's secrets, so that no
+ * replica applies stale settings.
  */
 export class RedactionSettings extends Context.Service<
   RedactionSettings,
@@ -96,6 +97,7 @@ export class RedactionSettings extends Context.Service<
                 })
               }
               const { revision } = rows[0]
+              yield* raiseSecretsVersion(org_id)
               yield* audit.record(principal, "redaction_settings.replaced", org_id, {
                 revision,
                 patterns: patterns.length,

@@ -1,11 +1,31 @@
 import { Effect } from "effect"
-import type { SqlClient, Statement } from "effect/sql"
+import { SqlClient, type Statement } from "effect/sql"
 import type { OrgId } from "../../domain/Ids.ts"
+import { writeLast } from "../store/transaction.ts"
 
 /**
- * A text expression that changes with each commit that adds, renews or replaces one of the organization's secrets; triggers count these
- * changes in `secret_changes`. Read the version before the secrets, so that the version is never newer than they are. `org_id` is an id, or
- * the column that contains it.
+ * Raises the version of an organization's secrets when the current transaction commits. Each function that adds, renews or replaces a
+ * credential, or the redaction rules, calls it in the same transaction; a test searches the sources. The commit publishes the secret and
+ * its version together.
+ */
+export const raiseSecretsVersion = (org_id: OrgId) =>
+  writeLast({
+    table: "secret_changes",
+    org_id,
+    statement: Effect.flatMap(
+      SqlClient.SqlClient,
+      (sql) => sql`
+        INSERT INTO secret_changes AS c (org_id, change_count)
+        VALUES (${org_id}, 1)
+        ON CONFLICT (org_id) DO UPDATE
+        SET change_count = c.change_count + 1
+      `
+    )
+  })
+
+/**
+ * A text expression that changes with each commit that adds, renews or replaces one of the organization's secrets. Read the version before
+ * the secrets, so that the version is never newer than they are. `org_id` is an id, or the column that contains it.
  */
 export const secretsVersion = (sql: SqlClient.SqlClient, org_id: OrgId | Statement.Fragment) => sql`
   coalesce((SELECT change_count FROM secret_changes WHERE org_id = ${org_id}), 0)::text

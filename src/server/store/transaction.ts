@@ -1,19 +1,37 @@
 /**
- * Transactions: nested ones are savepoints, lost races are retried, and hooks run at the end.
+ * Transactions: nested ones are savepoints, lost races are retried, last writes run before the commit, and hooks after the end.
  *
  * Effects that only follow a commit are registered with `SqlClient.afterCommit` of the library. `onCompletion` is our own, because the
  * delivery queue also needs to be notified of a rollback, which the library does not report.
  */
-import { Cause, Context, Effect, Exit } from "effect"
+import { Cause, Context, Effect, Exit, Order } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
+import type { OrgId } from "../../domain/Ids.ts"
 import { dieOnDatabaseError } from "./databaseErrors.ts"
 
 /** Runs when a transaction has ended: with true if it is known to have committed, else with false. */
 type CompletionHook = (committed: boolean) => Effect.Effect<void>
 
-/** The completion hooks of the current transaction; undefined outside a transaction. */
-const CompletionHooks = Context.Reference<Array<CompletionHook> | undefined>(
-  "countersign/server/store/transaction/CompletionHooks",
+/** The tables of rows that many transactions write, in the order in which each of them locks them. */
+const LAST_TABLES = ["secret_changes", "audit_heads"] as const
+
+/** A statement that a transaction executes right before its commit. */
+interface LastWrite {
+  readonly table: (typeof LAST_TABLES)[number]
+  /** The organization whose row of the table it locks. */
+  readonly org_id: OrgId
+  readonly statement: Effect.Effect<unknown, SqlError.SqlError, SqlClient.SqlClient>
+}
+
+/** What is to be done at the end of a transaction. */
+interface OpenTransaction {
+  readonly hooks: Array<CompletionHook>
+  readonly writes: Array<LastWrite>
+}
+
+/** The current transaction; undefined outside a transaction. */
+const CurrentTransaction = Context.Reference<OpenTransaction | undefined>(
+  "countersign/server/store/transaction/CurrentTransaction",
   {
     defaultValue: () => undefined
   }
@@ -36,15 +54,16 @@ export const transaction = <A, E, R>(
 const joined = <A, E, R>(
   self: Effect.Effect<A, E, R>,
   alone: Effect.Effect<A, E | SqlError.SqlError, R | SqlClient.SqlClient>
-) => Effect.flatMap(CompletionHooks, (outer) => (outer === undefined ? alone : inSavepoint(self, outer)))
+) => Effect.flatMap(CurrentTransaction, (outer) => (outer === undefined ? alone : inSavepoint(self, outer)))
 
 const outermost = <A, E, R>(self: Effect.Effect<A, E, R>) =>
   Effect.suspend(() => {
-    const hooks: Array<CompletionHook> = []
+    const current: OpenTransaction = { hooks: [], writes: [] }
+    const whole = inTransaction(Effect.tap(self, () => executeLastWrites(current)))
     // Interruption of the caller between the commit and the hooks must not skip the hooks.
     return Effect.uninterruptibleMask((restore) =>
-      Effect.onExit(restore(Effect.provideService(inTransaction(self), CompletionHooks, hooks)), (exit) =>
-        runHooks(hooks, Exit.isSuccess(exit))
+      Effect.onExit(restore(Effect.provideService(whole, CurrentTransaction, current)), (exit) =>
+        runHooks(current.hooks, Exit.isSuccess(exit))
       )
     )
   })
@@ -69,9 +88,28 @@ const onClient = <A, E, R>(sql: SqlClient.SqlClient, self: Effect.Effect<A, E, R
 
 /** Whether a transaction is open. */
 export const isInTransaction: Effect.Effect<boolean> = Effect.map(
-  CompletionHooks,
-  (hooks) => hooks !== undefined
+  CurrentTransaction,
+  (current) => current !== undefined
 )
+
+/**
+ * Adds a write that the current transaction executes right before its commit. It is for rows that many transactions write: each locks them
+ * last, and in one order, so that it holds them for the commit only, and none deadlocks over them. A savepoint that is rolled back drops
+ * its writes. Outside a transaction it is a defect.
+ */
+export const writeLast = (write: LastWrite): Effect.Effect<void> =>
+  Effect.flatMap(CurrentTransaction, (current) =>
+    current === undefined ? requireTransaction : Effect.sync(() => void current.writes.push(write))
+  )
+
+const byLock = Order.combine<LastWrite>(
+  Order.mapInput(Order.Number, ({ table }) => LAST_TABLES.indexOf(table)),
+  Order.mapInput(Order.String, ({ org_id }) => org_id)
+)
+
+/** Writes of one row stay in the order in which they were added. */
+const executeLastWrites = ({ writes }: OpenTransaction) =>
+  Effect.forEach(writes.toSorted(byLock), ({ statement }) => statement, { discard: true })
 
 /**
  * Runs a hook when the current transaction, or the current savepoint if that is rolled back, has ended. Hooks run in the order of their
@@ -81,8 +119,8 @@ export const isInTransaction: Effect.Effect<boolean> = Effect.map(
  * `SqlClient.afterCommit`.
  */
 export const onCompletion = (hook: CompletionHook): Effect.Effect<void> =>
-  Effect.flatMap(CompletionHooks, (hooks) =>
-    hooks === undefined ? hook(true) : Effect.sync(() => void hooks.push(hook))
+  Effect.flatMap(CurrentTransaction, (current) =>
+    current === undefined ? hook(true) : Effect.sync(() => void current.hooks.push(hook))
   )
 
 /**
@@ -92,7 +130,7 @@ export const onCompletion = (hook: CompletionHook): Effect.Effect<void> =>
 export const afterCommit = (effect: Effect.Effect<void>): Effect.Effect<void, never, SqlClient.SqlClient> =>
   Effect.flatMap(SqlClient.SqlClient, (sql) =>
     // The library runs the effect without the ended transaction, but with this reference as it was at registration.
-    sql.afterCommit(Effect.provideService(effect, CompletionHooks, undefined))
+    sql.afterCommit(Effect.provideService(effect, CurrentTransaction, undefined))
   )
 
 /** Dies if no transaction is open: for writes that must commit or roll back with the caller's. */
@@ -103,12 +141,15 @@ export const requireTransaction: Effect.Effect<void> = Effect.flatMap(isInTransa
 const runHooks = (hooks: ReadonlyArray<CompletionHook>, committed: boolean) =>
   Effect.forEach(hooks, (hook) => hook(committed), { discard: true })
 
-/** A savepoint that is rolled back runs the hooks that were registered in it, with false. */
-const inSavepoint = <A, E, R>(self: Effect.Effect<A, E, R>, hooks: Array<CompletionHook>) =>
+/** A savepoint that is rolled back drops its last writes, and runs the hooks that were registered in it with false. */
+const inSavepoint = <A, E, R>(self: Effect.Effect<A, E, R>, { hooks, writes }: OpenTransaction) =>
   Effect.suspend(() => {
-    const before = hooks.length
+    const [hooksBefore, writesBefore] = [hooks.length, writes.length]
     return Effect.onError(inTransaction(self), () =>
-      Effect.suspend(() => runHooks(hooks.splice(before), false))
+      Effect.suspend(() => {
+        writes.splice(writesBefore)
+        return runHooks(hooks.splice(hooksBefore), false)
+      })
     )
   })
 

@@ -9,6 +9,7 @@ import { textArray } from "../store/pgArrays.ts"
 import { rowsOf } from "../store/rows.ts"
 import { rememberTraces } from "../telemetry/eraseSpans.ts"
 import { keepSubjects } from "./Datasets/erasedRows.ts"
+import { removedEntries } from "./runMetadata.ts"
 
 /** Which records of an organization have expired. */
 export interface Expiry {
@@ -141,9 +142,14 @@ export const deleteExpiredRuns = Effect.fnUntraced(function* (
   const expired = selected.filter(({ trace_id }) => !staged.has(trace_id))
   const trace_ids = expired.map(({ trace_id }) => trace_id)
   yield* sql`
-    DELETE FROM runs
-    WHERE org_id = ${org_id}
-      AND trace_id = ANY(${textArray(trace_ids)})
+    WITH deleted AS (
+      DELETE FROM runs
+      WHERE org_id = ${org_id}
+        AND trace_id = ANY(${textArray(trace_ids)})
+      RETURNING org_id, task_id, run_id, metadata
+    ), ${removedEntries(sql, "deleted")}
+    SELECT count(*)::int AS deleted
+    FROM deleted
   `
   // Failed batches can be replayed for days.
   yield* rememberTraces(sql, org_id, trace_ids, now)

@@ -12,6 +12,7 @@ import { acquireDatasetLock } from "./Datasets/datasetLock.ts"
 import { deleteResultsAhead, eraseExamples, findPromoted } from "./Datasets/erasedRows.ts"
 import { countedFeedbackColumns, feedbackCounts } from "./feedbackCounts.ts"
 import { countedRunColumns, runCounts } from "./runCounts.ts"
+import { removedEntries } from "./runMetadata.ts"
 
 /** Runs that one transaction deletes. */
 export const MAX_DELETED_RUNS = 200
@@ -119,8 +120,8 @@ export const deleteRuns = Effect.fnUntraced(function* (
         DELETE FROM runs
         WHERE org_id = ${org_id}
           AND trace_id = ANY(${textArray(trace_ids)})
-        RETURNING ${sql.literal(countedRunColumns())}
-      ), ${runCounts(sql, "deleted", -1)}
+        RETURNING run_id, metadata, ${sql.literal(countedRunColumns())}
+      ), ${runCounts(sql, "deleted", -1)}, ${removedEntries(sql, "deleted")}
       SELECT count(*)::int AS deleted
       FROM deleted
     `

@@ -105,6 +105,46 @@ layer(service(), { excludeTestServices: true })("SessionWriter", (it) => {
       })
   )
 
+  it.effect("a shared statement locks the head of the audit chain after the rows of its counts", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const { admin, agent, params } = yield* team("counts before heads", "require_approval")
+      const ask = Effect.fnUntraced(function* (name: string) {
+        const { approval_id } = yield* agent.sessions.step({ params, payload: stepNamed(name) })
+        return {
+          params: { id: approval_id ?? assert.fail("the step asks") },
+          payload: { decision: "approve" as const }
+        }
+      })
+      yield* admin.approvals.decide(yield* ask("counted"))
+      const asked = yield* ask("waits")
+      const [organization] = yield* sql<{ readonly org_id: OrgId }>`
+        SELECT org_id FROM organizations WHERE name = 'counts before heads'
+      `
+      const org_id = organization?.org_id ?? assert.fail("the organization exists")
+      // A row for each slot and for a day that begins meanwhile.
+      yield* sql`
+        INSERT INTO approval_group_counts (org_id, day, kind, name, outcome, slot, closed)
+        SELECT org_id, day + later, kind, name, outcome, n, 0
+        FROM approval_group_counts, generate_series(0, 1) AS later, generate_series(0, 15) AS n
+        WHERE org_id = ${org_id}
+        ON CONFLICT DO NOTHING
+      `
+      const { deciding, free } = yield* transaction(
+        Effect.gen(function* () {
+          yield* sql`SELECT slot FROM approval_group_counts WHERE org_id = ${org_id} FOR UPDATE`
+          const deciding = yield* Effect.forkChild(admin.approvals.decide(asked))
+          yield* waitForBlockedStatements(1)
+          const free =
+            yield* sql`SELECT position FROM audit_heads WHERE org_id = ${org_id} FOR UPDATE SKIP LOCKED`
+          return { deciding, free }
+        })
+      )
+      yield* Fiber.join(deciding)
+      assert.lengthOf(free, 1)
+    })
+  )
+
   it.effect(
     "one step that is requested concurrently gets one row, one event, one approval and one answer",
     () =>

@@ -1,8 +1,11 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Result } from "effect"
 import { SqlClient } from "effect/sql"
-import { StepId } from "../../../src/domain/Ids.ts"
+import { OrgId, StepId } from "../../../src/domain/Ids.ts"
+import { raiseSecretsVersion } from "../../../src/server/secrets/secretsVersion.ts"
+import { transaction } from "../../../src/server/store/transaction.ts"
 import { Countersign } from "../../../src/testing/index.ts"
+import { orgIdOf } from "../../support/deletion.ts"
 import { createDesk, createNotesDesk, tagOf } from "../../support/feedback.ts"
 import { send, service } from "../../support/service.ts"
 
@@ -208,11 +211,17 @@ layer(service(), { excludeTestServices: true })("RedactionSettings", (it) => {
       assert.strictEqual(yield* redacted, "[REDACTED]")
       // Written as by another replica: this one sees the change in the database alone.
       const sql = yield* SqlClient.SqlClient
-      yield* sql`
-        UPDATE redaction_settings
-        SET rules = ${JSON.stringify({ patterns: [], exceptions: [], personal_data: [], redact_runs: false })}
-        WHERE rules->'patterns' @> ${JSON.stringify([employee])}
-      `
+      const org_id = OrgId.make(yield* orgIdOf("other replica"))
+      yield* transaction(
+        Effect.andThen(
+          sql`
+            UPDATE redaction_settings
+            SET rules = ${JSON.stringify({ patterns: [], exceptions: [], personal_data: [], redact_runs: false })}
+            WHERE org_id = ${org_id}
+          `,
+          raiseSecretsVersion(org_id)
+        )
+      )
       assert.strictEqual(yield* redacted, "EMP-004711")
     })
   )

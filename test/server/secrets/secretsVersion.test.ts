@@ -1,82 +1,95 @@
-import { assert, layer } from "@effect/vitest"
-import { Effect } from "effect"
+import { assert, describe, it, layer } from "@effect/vitest"
+import { Deferred, Effect, Fiber } from "effect"
 import { SqlClient } from "effect/sql"
+import { OrgId } from "../../../src/domain/Ids.ts"
+import { raiseSecretsVersion, readSecretsVersion } from "../../../src/server/secrets/secretsVersion.ts"
 import { sealedColumns } from "../../../src/server/secrets/SecretBox/sealedColumns.ts"
+import { atomic, atomicWithoutRetry } from "../../../src/server/store/transaction.ts"
+import { waitForBlockedStatements } from "../../support/eventually.ts"
 import { TestDatabase } from "../../support/postgres.ts"
-
-/** Columns whose credentials are written together with another column, which raises the version. */
-const writtenTogether: ReadonlyMap<string, string> = new Map([
-  // A rotation moves the current secret here.
-  ["notification_endpoints.previous_secret", "notification_endpoints.secret"]
-])
+import { findInServer } from "../../support/serverSources.ts"
 
 layer(TestDatabase.layerSql, { excludeTestServices: true })("secretsVersion", (it) => {
-  it.effect(
-    "every statement that writes a column with credentials raises the version of the organization",
-    () =>
-      Effect.gen(function* () {
-        const sql = yield* SqlClient.SqlClient
-        const triggers = yield* sql<{
-          readonly table: string
-          readonly column: string
-          readonly inserts: boolean
-          readonly updates: boolean
-        }>`
-        SELECT
-          t.tgrelid::regclass::text AS "table",
-          a.attname::text AS "column",
-          t.tgtype::int & 4 > 0 AS inserts,
-          t.tgtype::int & 16 > 0 AS updates
-        FROM pg_trigger t
-        JOIN pg_attribute a ON a.attrelid = t.tgrelid AND a.attnum = ANY(t.tgattr)
-        WHERE t.tgfoid = 'secret_changed'::regproc
-          AND t.tgenabled = 'O'
-          AND t.tginitdeferred
-          -- Any other condition would miss some. An import writes the version of the other installation itself.
-          AND (
-            t.tgqual IS NULL
-            OR pg_get_triggerdef(t.oid) LIKE ${`%WHEN ((current_setting('countersign.importing'::text, true) IS DISTINCT FROM 'on'::text))%`}
-          )
-      `
-        const covered = new Set(
-          triggers
-            .filter(({ inserts, updates }) => inserts && updates)
-            .map(({ column, table }) => `${table}.${column}`)
-        )
-        const credentials = sealedColumns
-          .filter((sealed) => sealed.credentials !== undefined)
-          .map(({ column, table }) => `${table}.${column}`)
-        assert.isAbove(credentials.length, 4)
-        assert.deepStrictEqual(
-          credentials.filter((name) => !covered.has(writtenTogether.get(name) ?? name)),
-          []
-        )
-        // The redaction rules count as secrets, so that a replica reads both again.
-        assert.isTrue(covered.has("redaction_settings.rules"))
-      })
+  it.effect("a version is raised by the commit, once for each transaction that changes a secret", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const [org_id, other] = [yield* OrgId.generate, yield* OrgId.generate]
+      const before = yield* readSecretsVersion(sql, org_id)
+      yield* atomic(sql)(
+        Effect.gen(function* () {
+          yield* raiseSecretsVersion(org_id)
+          yield* raiseSecretsVersion(org_id)
+          // Not before: the row would stay locked during the rest of the transaction.
+          assert.strictEqual(yield* readSecretsVersion(sql, org_id), before)
+        })
+      )
+      const first = yield* readSecretsVersion(sql, org_id)
+      assert.notStrictEqual(first, before)
+      yield* atomic(sql)(raiseSecretsVersion(org_id))
+      assert.notInclude([before, first], yield* readSecretsVersion(sql, org_id))
+      assert.strictEqual(yield* readSecretsVersion(sql, other), before)
+    })
   )
 
   it.effect(
-    "a version is raised by the commit, once for each write, also by a statement that no operation has",
+    "two transactions that change secrets of one organization concurrently both raise its version",
     () =>
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
-        const org_id = `org_${"7".repeat(32)}`
-        const version = sql<{ readonly change_count: number }>`
-        SELECT change_count::int AS change_count FROM secret_changes WHERE org_id = ${org_id}
-      `
-        const written = sql.withTransaction(
-          Effect.gen(function* () {
-            yield* sql`INSERT INTO redaction_settings (org_id, revision, rules) VALUES (${org_id}, 1, '{}')`
-            yield* sql`UPDATE redaction_settings SET rules = '{"a": 1}' WHERE org_id = ${org_id}`
-            // Not before: the row would stay locked during the rest of the transaction.
-            assert.deepStrictEqual(yield* version, [])
-          })
+        const org_id = yield* OrgId.generate
+        yield* atomic(sql)(raiseSecretsVersion(org_id))
+        const [locked, released] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
+        const holding = yield* Effect.forkChild(
+          atomicWithoutRetry(sql)(
+            Effect.gen(function* () {
+              yield* sql`UPDATE secret_changes SET change_count = change_count + 1 WHERE org_id = ${org_id}`
+              yield* Deferred.succeed(locked, undefined)
+              yield* Deferred.await(released)
+            })
+          )
         )
-        yield* written
-        assert.deepStrictEqual(yield* version, [{ change_count: 2 }])
-        yield* sql`UPDATE redaction_settings SET revision = 2 WHERE org_id = ${org_id}`
-        assert.deepStrictEqual(yield* version, [{ change_count: 2 }])
+        yield* Deferred.await(locked)
+        const waiting = yield* Effect.forkChild(atomicWithoutRetry(sql)(raiseSecretsVersion(org_id)))
+        yield* waitForBlockedStatements(1)
+        yield* Deferred.succeed(released, undefined)
+        yield* Fiber.join(holding)
+        yield* Fiber.join(waiting)
+        assert.deepStrictEqual(
+          yield* sql`SELECT change_count::int AS n FROM secret_changes WHERE org_id = ${org_id}`,
+          [{ n: 3 }]
+        )
       })
   )
+})
+
+describe("writes of credentials", () => {
+  it("every statement that writes a credential or the redaction rules raises the version", () => {
+    const credentials = sealedColumns.filter((sealed) => sealed.credentials !== undefined)
+    assert.isAbove(credentials.length, 4)
+    const watched = [...credentials, { table: "redaction_settings", column: "rules" }]
+    const writes = watched.flatMap(({ column, table }) => [
+      ...findInServer(new RegExp(`\\b(INSERT INTO ${table})\\b`, "g")),
+      // A secret that is cleared is no new one.
+      ...findInServer(
+        new RegExp(`\\b(UPDATE ${table})\\b(?:(?!\\bWHERE\\b).)*?\\b(${column}) = (?!NULL)`, "g")
+      )
+    ])
+    assert.deepStrictEqual([...new Set(writes)].toSorted(), [
+      "notifications/Notifications/rows.ts: INSERT INTO notification_endpoints",
+      "notifications/Notifications/rows.ts: UPDATE notification_endpoints previous_secret",
+      "notifications/Notifications/rows.ts: UPDATE notification_endpoints secret",
+      "redaction/RedactionSettings.ts: INSERT INTO redaction_settings",
+      "redaction/RedactionSettings.ts: UPDATE redaction_settings rules",
+      "tasks/Providers/providerKeys.ts: INSERT INTO provider_keys",
+      "telemetry/Telemetry/rows.ts: INSERT INTO telemetry_destinations"
+    ])
+    // The insert of the redaction settings is of empty ones, which the update replaces.
+    assert.deepStrictEqual(findInServer(/\braiseSecretsVersion\((?=\w)/g), [
+      "notifications/Notifications/rows.ts: raiseSecretsVersion(",
+      "notifications/Notifications/rows.ts: raiseSecretsVersion(",
+      "redaction/RedactionSettings.ts: raiseSecretsVersion(",
+      "tasks/Providers/providerKeys.ts: raiseSecretsVersion(",
+      "telemetry/Telemetry/rows.ts: raiseSecretsVersion("
+    ])
+  })
 })

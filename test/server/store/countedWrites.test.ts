@@ -1,22 +1,5 @@
 import { assert, describe, it } from "vitest"
-import { globSync, readFileSync } from "node:fs"
-import { relative } from "node:path"
-
-const root = `${import.meta.dirname}/../../../src/server`
-
-/** The text of all modules of the server, by their path. */
-const modules = new Map(
-  globSync(`${root}/**/*.ts`).map((file) => [
-    relative(root, file),
-    readFileSync(file, "utf8").replace(/\s+/g, " ")
-  ])
-)
-
-/** The statements in all modules that a pattern finds, such as `tasks/deleteRuns.ts: DELETE FROM runs`. */
-const statements = (pattern: RegExp): ReadonlyArray<string> =>
-  [...modules]
-    .flatMap(([path, text]) => [...text.matchAll(pattern)].map(([found]) => `${path}: ${found}`))
-    .toSorted()
+import { findInServer } from "../../support/serverSources.ts"
 
 /** The writes of counted rows that count them, and the builder of their counts. */
 const counted: Readonly<Record<string, string>> = {
@@ -54,7 +37,7 @@ const uncounted: Readonly<Record<string, string>> = {
 
 describe("Counted rows", () => {
   it("every statement that writes approvals, deliveries, feedback or runs is known, with its counts or the reason for none", () => {
-    const found = statements(
+    const found = findInServer(
       /\b(?:INSERT INTO|UPDATE|DELETE FROM|MERGE INTO|TRUNCATE) (?:(?:approvals|deliveries|feedback|runs)\b|\$\{[^}]*\})/g
     )
     assert.deepStrictEqual(
@@ -72,7 +55,7 @@ describe("Counted rows", () => {
   })
 
   it("every module that writes counted rows has a count for each statement", () => {
-    const expected = statements(/\b(?:approval|delivery|feedback|run)Counts\(sql, /g).map((use) =>
+    const expected = findInServer(/\b(?:approval|delivery|feedback|run)Counts\(sql, /g).map((use) =>
       use.replace("(sql, ", "")
     )
     const writes = Object.entries(counted).map(
@@ -86,7 +69,7 @@ describe("Counted rows", () => {
   })
 
   it("counts are written by their builders alone", () => {
-    const found = statements(
+    const found = findInServer(
       /\b(?:INSERT INTO|UPDATE|DELETE FROM) (?:(?:approval|approval_group|delivery|feedback|feedback_label|run)_counts)\b/g
     )
     assert.deepStrictEqual(found, [

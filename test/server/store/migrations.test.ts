@@ -37,4 +37,18 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("the migrated schema
       assert.deepStrictEqual(missing, [])
     })
   )
+
+  it.effect("it has no trigger, function or rule, which a reader of a statement would not see", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const found = yield* sql<{ readonly name: string }>`
+        SELECT tgname::text AS name FROM pg_trigger WHERE NOT tgisinternal
+        UNION ALL
+        SELECT proname::text FROM pg_proc WHERE pronamespace = 'public'::regnamespace
+        UNION ALL
+        SELECT rulename::text FROM pg_rules WHERE schemaname = 'public'
+      `
+      assert.deepStrictEqual(found, [])
+    })
+  )
 })

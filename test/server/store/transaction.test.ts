@@ -1,6 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Deferred, Effect, Fiber } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
+import { OrgId } from "../../../src/domain/Ids.ts"
 import {
   afterCommit,
   atomic,
@@ -8,7 +9,8 @@ import {
   isInTransaction,
   onCompletion,
   requireTransaction,
-  transaction
+  transaction,
+  writeLast
 } from "../../../src/server/store/transaction.ts"
 import { TestDatabase } from "../../support/postgres.ts"
 
@@ -62,6 +64,43 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("transaction", (it) 
       const error = yield* Effect.flip(transaction(sql`SELECT pg_terminate_backend(pg_backend_pid())`))
       assert.isTrue(SqlError.isSqlError(error))
     })
+  )
+
+  it.effect(
+    "last writes run before the commit, by table and organization, in whatever order they were added",
+    () =>
+      Effect.gen(function* () {
+        const { log, note, register } = makeHooks()
+        const [lower, higher] = [OrgId.make(`org_${"1".repeat(32)}`), OrgId.make(`org_${"2".repeat(32)}`)]
+        yield* transaction(
+          Effect.gen(function* () {
+            yield* register("transaction")
+            for (const table of ["audit_heads", "secret_changes"] as const) {
+              for (const org_id of [higher, lower]) {
+                yield* writeLast({ table, org_id, statement: note(`${table} ${org_id.at(-1)}`) })
+              }
+            }
+            const again = writeLast({
+              table: "audit_heads",
+              org_id: lower,
+              statement: note("audit_heads 1 again")
+            })
+            yield* transaction(again)
+            yield* Effect.exit(transaction(Effect.andThen(again, Effect.fail("rolled back"))))
+            yield* note("body ends")
+          })
+        )
+        assert.deepStrictEqual(log, [
+          "body ends",
+          "secret_changes 1",
+          "secret_changes 2",
+          "audit_heads 1",
+          "audit_heads 1 again",
+          "audit_heads 2",
+          "transaction: after commit",
+          "transaction: committed"
+        ])
+      })
   )
 
   it.effect("hooks run after the outermost commit, those after commit before those on completion", () =>

@@ -3,9 +3,13 @@ import { DateTime, Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import type { NewRun } from "../../../src/api/Tasks.ts"
 import type { RunFilter } from "../../../src/api/Runs.ts"
-import type { RunId, TaskId } from "../../../src/domain/Ids.ts"
+import { OrgId, type RunId, type TaskId } from "../../../src/domain/Ids.ts"
 import type { ClientCalls } from "../../../src/client/Client.ts"
+import { StoredUsage } from "../../../src/server/identity/StoredUsage.ts"
+import { transaction } from "../../../src/server/store/transaction.ts"
+import { deleteExpiredRuns } from "../../../src/server/tasks/deleteExpired.ts"
 import { Countersign } from "../../../src/testing/index.ts"
+import { orgIdOf } from "../../support/deletion.ts"
 import { tagOf } from "../../support/feedback.ts"
 import { pointersOf, send, service } from "../../support/service.ts"
 import { createSortingTask, createTeamClients, sortingTask } from "../../support/tasks.ts"
@@ -308,14 +312,34 @@ layer(service(), { excludeTestServices: true })("RunLog", (it) => {
       const sql = yield* SqlClient.SqlClient
       const { admin, log, params, task } = yield* createDesk("deleted")
       yield* admin.tasks.update({ params, payload: { review_share: 1 } })
-      yield* log("a", { answer, metadata: { customer: "acme" } })
+      const { trace_id } = yield* log("deleted", { answer, metadata: { customer: "acme" } })
+      yield* log("expired", { answer, metadata: { customer: "acme" } })
+      yield* admin.runs.import({
+        params,
+        payload: {
+          runs: [
+            {
+              id: "imported",
+              input: { text: "imported" },
+              answer,
+              created_at: yield* DateTime.now,
+              metadata: { customer: "acme" }
+            }
+          ]
+        }
+      })
       const count = sql<{ readonly members: number; readonly reviews: number }>`
         SELECT
           (SELECT count(*)::int FROM run_metadata WHERE task_id = ${task.id}) AS members,
           (SELECT count(*)::int FROM run_reviews WHERE task_id = ${task.id}) AS reviews
       `
-      assert.deepStrictEqual(yield* count, [{ members: 1, reviews: 1 }])
-      yield* sql`DELETE FROM runs WHERE task_id = ${task.id}`
+      assert.deepStrictEqual(yield* count, [{ members: 3, reviews: 2 }])
+      yield* admin.runs.remove({ params: { trace_id } })
+      assert.deepStrictEqual(yield* count, [{ members: 2, reviews: 1 }])
+      const org_id = OrgId.make(yield* orgIdOf("deleted"))
+      const now = yield* DateTime.now
+      const expiry = { org_id, now, cutoff: DateTime.add(now, { days: 1 }) }
+      yield* transaction(deleteExpiredRuns(sql, yield* StoredUsage, expiry))
       assert.deepStrictEqual(yield* count, [{ members: 0, reviews: 0 }])
     })
   )

@@ -326,7 +326,12 @@ export const guarantees: ReadonlyArray<Guarantee> = [
       ...tests(
         "test/server/identity/Audit",
         "* > a rolled-back change leaves no entry, and recording outside a transaction is a defect",
-        "* > entries cannot be changed, and only retention removes expired ones"
+        "* > what retention keeps of a log can still be verified"
+      ),
+      ...tests(
+        "test/server/identity/auditWrites",
+        "the audit log is append-only > only auditWrites inserts entries, only retention deletes them, and nothing updates them",
+        "* > writers that wait for a head continue the chain that the commit before them left"
       ),
       ...tests(
         "test/server/identity/Audit/operations",

@@ -3,7 +3,7 @@ import type { StepDecision, StepOutcome } from "../../../domain/approvals/AgentS
 import type { NewSessionEvent } from "../../../domain/approvals/SessionEvent.ts"
 import type { ApprovalId, OrgId, SessionId, StepId, TraceId } from "../../../domain/Ids.ts"
 import type { Timestamp } from "../../../domain/Time.ts"
-import type { NewAuditRow } from "../../identity/Audit.ts"
+import type { NewAuditRow } from "../../identity/auditWrites.ts"
 import type { PreparedEvent } from "../../notifications/PreparedEvent.ts"
 import type { ApprovalRow } from "../approvalRows.ts"
 import type { StepRow } from "../Steps/rows.ts"

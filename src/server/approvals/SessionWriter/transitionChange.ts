@@ -1,10 +1,11 @@
 import type { SqlClient } from "effect/sql"
+import { appendedEntries, auditRowsTable } from "../../identity/auditWrites.ts"
 import { boolArray, int4Array, textArray, timestamptzArray } from "../../store/pgArrays.ts"
 import { approvalCounts, countedApprovalColumns } from "../approvalCounts.ts"
 import { assignState, stateArrays, stateColumns } from "../Approvals/transitionRows.ts"
 import type { ChangeOf, ChangePart, Op } from "./Op.ts"
 
-/** Stores transitions of approvals, with their entries of the audit log. */
+/** Stores transitions of approvals. */
 export const transitionChange = (
   sql: SqlClient.SqlClient,
   ops: ReadonlyArray<Op<ChangeOf<"Transition">>>
@@ -12,7 +13,6 @@ export const transitionChange = (
   if (ops.length === 0) return []
   const from = ops.map(({ change }) => change.from)
   const to = ops.map(({ change }) => change.to)
-  const audits = ops.map(({ change }) => change.audit)
   return [
     {
       name: "transitioned",
@@ -49,28 +49,21 @@ export const transitionChange = (
           )`
       ],
       counts: to.some(({ status }) => status !== "pending") ? [approvalCounts(sql, "transitioned", 1)] : [],
-      inserts: [
-        sql`
-          audited AS (
-            INSERT INTO audit_log (
-              org_id, entry_id, action, target_id, actor_id, actor_name, occurred_at, request_id, detail
-            )
-            SELECT a.org_id, n.entry_id, n.action, n.target_id, n.actor_id, n.actor_name, a.at, n.request_id, n.detail::json
-            FROM unnest(
-              ${int4Array(ops.map(({ op }) => op))}::int[],
-              ${textArray(audits.map((row) => row.entry_id))}::text[],
-              ${textArray(audits.map((row) => row.action))}::text[],
-              ${textArray(audits.map((row) => row.target_id))}::text[],
-              ${textArray(audits.map((row) => row.actor_id))}::text[],
-              ${textArray(audits.map((row) => row.actor_name))}::text[],
-              ${textArray(audits.map((row) => row.request_id))}::text[],
-              ${textArray(audits.map((row) => row.detail))}::text[]
-            ) AS n (op, entry_id, action, target_id, actor_id, actor_name, request_id, detail)
-              JOIN numbered a ON a.op = n.op
-            -- The audit chain locks one head per organization at the commit: all statements lock them in one order.
-            ORDER BY a.org_id, n.op
-          )`
-      ]
+      inserts: []
     }
   ]
 }
+
+/** CTEs that write the transitions' entries of the audit log. */
+export const transitionEntries = (sql: SqlClient.SqlClient, ops: ReadonlyArray<Op<ChangeOf<"Transition">>>) =>
+  appendedEntries(sql, {
+    entries: sql`
+      SELECT entry.*
+      FROM ${auditRowsTable(
+        sql,
+        ops.map(({ change, write }) => ({ ...change.audit, occurred_at: write.now })),
+        ops.map(({ op }) => op)
+      )}
+        JOIN numbered a ON a.op = entry.number
+    `
+  })

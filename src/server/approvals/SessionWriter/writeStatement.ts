@@ -45,7 +45,7 @@ import {
 } from "./SessionWrite.ts"
 import { newSteps, savedRows, savedSteps, stepChange } from "./stepChange.ts"
 import { decisionChange, outcomeChange } from "./stepUpdates.ts"
-import { transitionChange } from "./transitionChange.ts"
+import { transitionChange, transitionEntries } from "./transitionChange.ts"
 
 /** Why a write's notification was refused. */
 export type Refusal = "EndpointsChanged" | "QueueNearLimit"
@@ -82,11 +82,12 @@ export const runWrites = Effect.fnUntraced(function* (
     write.notification === null ? [] : [{ op, write, notification: write.notification }]
   )
   const steps = ops.filter(isOf("Step"))
+  const transitions = ops.filter(isOf("Transition"))
   const changes = [
     ...stepChange(sql, steps),
     ...decisionChange(sql, ops.filter(isOf("Decision"))),
     ...outcomeChange(sql, ops.filter(isOf("Outcome"))),
-    ...transitionChange(sql, ops.filter(isOf("Transition")))
+    ...transitionChange(sql, transitions)
   ]
   const fragments = [
     opsTable(sql, ops),
@@ -108,6 +109,7 @@ export const runWrites = Effect.fnUntraced(function* (
       sql,
       changes.map(({ name }) => name)
     ),
+    ...(transitions.length === 0 ? [] : [transitionEntries(sql, transitions)]),
     ...changes.flatMap(({ inserts }) => inserts),
     ...(parts === undefined ? [] : [parts.insert(acceptedDeliveries(sql))]),
     ...changes.flatMap(({ counts = [] }) => counts),

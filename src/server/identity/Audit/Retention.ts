@@ -36,7 +36,6 @@ export const runOnce = Effect.fn("Audit.Retention.runOnce")(function* ({ keep }:
   const cutoff = toDate(DateTime.subtractDuration(yield* (yield* StoreClock).now, keep))
   const deleteBatch = atomic(sql)(
     Effect.gen(function* () {
-      yield* sql`SELECT set_config('countersign.audit_retention', 'on', true)`
       // One replica at a time: the next batch must find the beginning of the chains as this one leaves it.
       const [lock] = yield* sql<{ readonly acquired: boolean }>`
         SELECT pg_try_advisory_xact_lock(${RETENTION_LOCK}::bigint) AS acquired

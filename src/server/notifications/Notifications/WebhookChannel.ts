@@ -2,6 +2,7 @@ import { Clock, Duration, Effect } from "effect"
 import { SqlClient } from "effect/sql"
 import type { AttemptOutcome } from "../../../domain/delivery/DeliveryState.ts"
 import { DeliveryId } from "../../../domain/Ids.ts"
+import { toDate } from "../../../domain/Time.ts"
 import { addressNetwork } from "../../../domain/network/addressNetwork.ts"
 import { retryAfterMillis } from "../../egress/retryAfterMillis.ts"
 import { VERSION } from "../../../domain/Version.ts"
@@ -18,6 +19,7 @@ import { expireEvents } from "../../delivery/expireEvents.ts"
 import { deliveryRefRows } from "../../delivery/deliveryRefRows.ts"
 import { Egress } from "../../egress/Egress.ts"
 import type { EgressResponse } from "../../egress/EgressResponse.ts"
+import { appendedEntries, auditRowsTable } from "../../identity/auditWrites.ts"
 import { makePrepare } from "../../identity/Audit.ts"
 import { SecretBox } from "../../secrets/SecretBox.ts"
 import { currentTime } from "../../store/currentTime.ts"
@@ -216,7 +218,7 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
           UPDATE notification_endpoints
           SET
             active = false,
-            disabled_at = ${entry.occurred_at}::timestamptz,
+            disabled_at = ${toDate(entry.occurred_at)}::timestamptz,
             disabled_by_id = NULL,
             disabled_by_name = NULL,
             disabled_by_delivery = ${delivery_id}
@@ -224,12 +226,11 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
             AND endpoint_id = ${endpoint_id}
             AND active
           RETURNING endpoint_id
-        )
-        INSERT INTO audit_log (org_id, entry_id, action, target_id, occurred_at, detail)
-        SELECT
-          ${entry.org_id}, ${entry.entry_id}, ${entry.action}, endpoint_id, ${entry.occurred_at}::timestamptz,
-          ${entry.detail}::json
-        FROM disabled
+        ), ${appendedEntries(sql, {
+          entries: sql`SELECT entry.* FROM ${auditRowsTable(sql, [entry])} CROSS JOIN disabled`,
+          org_id
+        })}
+        SELECT 1
       `
     }),
     expire: (cutoff, limit) =>

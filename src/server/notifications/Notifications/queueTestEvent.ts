@@ -5,6 +5,7 @@ import { type EndpointId, EventId } from "../../../domain/Ids.ts"
 import type { Principal } from "../../../domain/identity/Principal.ts"
 import { type Timestamp, toDate } from "../../../domain/Time.ts"
 import type { Delivery, InsertedDelivery } from "../../delivery/Delivery.ts"
+import { appendedEntries, auditRowsTable } from "../../identity/auditWrites.ts"
 import type { Audit } from "../../identity/Audit.ts"
 import type { RecentEvents } from "./RecentEvents.ts"
 import { WEBHOOK } from "./WebhookChannel.ts"
@@ -52,17 +53,12 @@ export const queueTestEvent = Effect.fnUntraced(function* (
             AND e.endpoint_id = ${id}
             AND NOT d.near_limit
           FOR KEY SHARE OF e SKIP LOCKED
-        ), inserted_event AS (
+        ), ${appendedEntries(sql, {
+          entries: sql`SELECT entry.* FROM ${auditRowsTable(sql, [entry])} CROSS JOIN endpoint`,
+          org_id
+        })}, inserted_event AS (
           INSERT INTO approval_events (org_id, event_id, type, approval_id, body, occurred_at)
           SELECT org_id, ${event_id}, ${type}, NULL, ${body}::bytea, ${toDate(now)}::timestamptz
-          FROM endpoint
-        ), audited AS (
-          INSERT INTO audit_log (
-            org_id, entry_id, action, target_id, actor_id, actor_name, occurred_at, request_id, detail
-          )
-          SELECT
-            org_id, ${entry.entry_id}, ${entry.action}, ${entry.target_id}, ${entry.actor_id}::text, ${entry.actor_name}::text,
-            ${entry.occurred_at}::timestamptz, ${entry.request_id}::text, ${entry.detail}::json
           FROM endpoint
         ), ${parts.insert(sql`
           SELECT g.*

@@ -7,6 +7,7 @@ import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.
 import { byteaArray, textArray, timestamptzArray } from "../../store/pgArrays.ts"
 import { rowsOf } from "../../store/rows.ts"
 import type { Place } from "../../secrets/SecretBox.ts"
+import { raiseSecretsVersion } from "../../secrets/secretsVersion.ts"
 
 /** A row of `notification_endpoints`; URL and secret are sealed. */
 export const EndpointRow = Schema.Struct({
@@ -105,6 +106,7 @@ export const countEndpoints = Effect.fnUntraced(function* (sql: SqlClient.SqlCli
 export const insertEndpoint = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, row: EndpointRow) {
   const values = yield* Schema.encodeEffect(EndpointRow)(row)
   yield* sql`INSERT INTO notification_endpoints ${sql.insert(values)}`
+  yield* raiseSecretsVersion(row.org_id)
 })
 
 /**
@@ -187,15 +189,19 @@ export const updateSecrets = (
   org_id: OrgId,
   endpoint_id: EndpointId,
   secrets: { readonly current: Uint8Array; readonly previous: Uint8Array; readonly previous_until: Timestamp }
-) => sql`
-  UPDATE notification_endpoints
-  SET
-    secret = ${secrets.current},
-    previous_secret = ${secrets.previous},
-    previous_secret_until = ${toDate(secrets.previous_until)}
-  WHERE org_id = ${org_id}
-    AND endpoint_id = ${endpoint_id}
-`
+) =>
+  Effect.andThen(
+    sql`
+      UPDATE notification_endpoints
+      SET
+        secret = ${secrets.current},
+        previous_secret = ${secrets.previous},
+        previous_secret_until = ${toDate(secrets.previous_until)}
+      WHERE org_id = ${org_id}
+        AND endpoint_id = ${endpoint_id}
+    `,
+    raiseSecretsVersion(org_id)
+  )
 
 /** Deletes an endpoint. Returns whether there was one. */
 export const deleteEndpoint = Effect.fnUntraced(function* (

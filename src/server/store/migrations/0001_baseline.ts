@@ -7,13 +7,13 @@ import { notifications } from "./0001_baseline/notifications.ts"
 import { store } from "./0001_baseline/store.ts"
 import { tasks } from "./0001_baseline/tasks.ts"
 import { telemetry } from "./0001_baseline/telemetry.ts"
-import { triggers } from "./0001_baseline/triggers.ts"
-import { statements, tables } from "./statements.ts"
+import { tables } from "./statements.ts"
 
 /** The schema of 1.0.0, a file for each area. Until that release, changes of the schema edit it; after it, they are further migrations. */
-export default Effect.andThen(
-  Effect.forEach([identity, approvals, notifications, delivery, tasks, feedback, telemetry, store], tables, {
+export default Effect.forEach(
+  [identity, approvals, notifications, delivery, tasks, feedback, telemetry, store],
+  tables,
+  {
     discard: true
-  }),
-  statements(...triggers)
+  }
 )

@@ -4,6 +4,7 @@ import { isSameJson } from "../../../domain/json/CanonicalJson.ts"
 import type { OrgId, TaskId } from "../../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../../domain/Time.ts"
 import { constantTimeEqual } from "../../secrets/constantTimeEqual.ts"
+import { raiseSecretsVersion } from "../../secrets/secretsVersion.ts"
 import type { Place, SecretBox } from "../../secrets/SecretBox.ts"
 
 /** The credentials that a task sends to a base URL: its API key and extra headers. Both are secret. */
@@ -60,6 +61,7 @@ export const upsertProviderKey = Effect.fnUntraced(function* (
       headers = CASE WHEN ${headers !== undefined} THEN excluded.headers ELSE stored.headers END,
       updated_at = excluded.updated_at
   `
+  yield* raiseSecretsVersion(org_id)
 })
 
 /** Finds and unseals the task's credentials for a base URL. The names of the headers are in lower case. */

@@ -9,6 +9,7 @@ import { float8Array, int4Array, textArray, timestamptzArray } from "../../store
 import { rowsOf } from "../../store/rows.ts"
 import { insertFeedback } from "../Feedback/rows.ts"
 import { countedRunColumns, runCounts } from "../runCounts.ts"
+import { addedMetadata } from "../runMetadata.ts"
 import type { RunPlan } from "../Runs/runPlan.ts"
 import { importedTraceId } from "./importedTraceId.ts"
 
@@ -89,8 +90,8 @@ export const insertImportedRuns = Effect.fnUntraced(function* (
         trace_id, run_id, input, answer, metadata, provider, model, input_tokens, output_tokens, duration_ms, started_at, created_at
       )
       ON CONFLICT (org_id, trace_id) DO NOTHING
-      RETURNING trace_id, ${sql.literal(countedRunColumns())}
-    ), ${runCounts(sql, "inserted", 1)}
+      RETURNING trace_id, run_id, metadata, ${sql.literal(countedRunColumns())}
+    ), ${runCounts(sql, "inserted", 1)}, ${addedMetadata(sql, sql`SELECT * FROM inserted`)}
     SELECT trace_id
     FROM inserted
   `)

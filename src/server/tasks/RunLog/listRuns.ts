@@ -8,6 +8,7 @@ import { Score } from "../../../domain/tasks/Feedback.ts"
 import { int4Array } from "../../store/pgArrays.ts"
 import { MAX_PAGE_BYTES, type Page } from "../../store/Pagination.ts"
 import { rowsOf } from "../../store/rows.ts"
+import { memberDigest } from "../runMetadata.ts"
 import { readRuns } from "./rows.ts"
 
 /** Runs that one request examines if filters remain that its index does not answer. */
@@ -179,7 +180,7 @@ const chooseScan = (
       "run_metadata",
       [],
       ...ofTask,
-      sql`digest = substr(sha256(convert_to(${`${name}=${JSON.stringify(value)}`}, 'UTF8')), 1, 16)`
+      sql`digest = ${memberDigest(sql, sql`${`${name}=${JSON.stringify(value)}`}`)}`
     )
   }
   if (request.awaits_review === true) return scan("run_reviews", ["awaits_review"], ...ofTask)

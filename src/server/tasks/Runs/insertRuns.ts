@@ -4,6 +4,7 @@ import { boolArray, float8Array, int4Array, textArray, timestamptzArray } from "
 import type { Usage } from "../../../domain/tasks/Provider.ts"
 import type { ModelCall } from "../../../domain/tasks/Run.ts"
 import { countedRunColumns, runCounts } from "../runCounts.ts"
+import { addedMetadata } from "../runMetadata.ts"
 import type { FinishedRun } from "./FinishedRun.ts"
 import { claimCtes, claimsOf, type KeyClaim } from "./keyClaims.ts"
 import type { LoggedRunPlan } from "./runPlan.ts"
@@ -54,6 +55,7 @@ export const insertRuns = (
   const texts = (of: (row: NewRunRow) => string | null) => sql`${textArray(rows.map(of))}::text[]`
   const ints = (of: (run: FinishedRun) => number | null) =>
     sql`${int4Array(rows.map(({ run }) => of(run)))}::int[]`
+  const hasMetadata = rows.some(({ metadata }) => metadata !== "{}")
   const hasSampled = rows.some(({ run }) => run.awaits_review)
   const [saveResponse] = rows.flatMap((row) => row.saveResponse ?? [])
   const claims = claimsOf(rows)
@@ -158,6 +160,11 @@ export const insertRuns = (
       WHERE ${isLogged}
       RETURNING ${sql.literal(countedRunColumns())}
     ), ${runCounts(sql, "logged", 1)}
+    ${
+      hasMetadata
+        ? sql`, ${addedMetadata(sql, sql`SELECT org_id, task_id, run_id, metadata FROM checked WHERE ${isLogged}`)}`
+        : sql.literal("")
+    }
     ${
       hasSampled
         ? sql`, sampled AS (

@@ -5,6 +5,7 @@ import { ScoreFormat, TraceMode } from "../../../domain/telemetry/TelemetryDesti
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
 import { rowsOf } from "../../store/rows.ts"
 import type { Place } from "../../secrets/SecretBox.ts"
+import { raiseSecretsVersion } from "../../secrets/secretsVersion.ts"
 
 /** A destination to insert, with its URL and headers sealed. */
 const DestinationRow = Schema.Struct({
@@ -103,6 +104,7 @@ export const insertDestination = Effect.fnUntraced(function* (sql: SqlClient.Sql
     ON CONFLICT (org_id) DO NOTHING
     RETURNING 1 AS inserted
   `
+  if (rows.length > 0) yield* raiseSecretsVersion(row.org_id)
   return rows.length > 0
 })
 

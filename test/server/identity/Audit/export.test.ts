@@ -1,6 +1,5 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect, Redacted, Result, Schema, Stream } from "effect"
-import { SqlClient } from "effect/sql"
+import { DateTime, Effect, Redacted, Result, Schema, Stream } from "effect"
 import { mkdtemp, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import path from "node:path"
@@ -9,6 +8,7 @@ import { type VerifiedChain, verifyEntry } from "../../../../src/domain/identity
 import { ChainedAuditEntry } from "../../../../src/domain/identity/ChainedAuditEntry.ts"
 import { Organizations } from "../../../../src/server/identity/Organizations.ts"
 import { Countersign } from "../../../../src/testing/index.ts"
+import { appendRows, auditRow } from "../../../support/audit.ts"
 import { cli } from "../../../support/cli.ts"
 import { send, service } from "../../../support/service.ts"
 
@@ -19,13 +19,9 @@ const decodeLine = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.toCodec
 
 /** Adds entries to the log of an organization. */
 const addEntries = Effect.fnUntraced(function* (organization: string, count: number) {
-  const sql = yield* SqlClient.SqlClient
   const org_id = yield* (yield* Organizations).ensure(organization)
-  yield* sql`
-    INSERT INTO audit_log (org_id, entry_id, action, target_id, occurred_at, detail)
-    SELECT ${org_id}, 'aud_' || lpad(to_hex(n), 32, '0'), 'key.created', 'key_1', now(), ${JSON.stringify({ name: 'é "\\ 😀' })}
-    FROM generate_series(1, ${count}::int) n
-  `
+  const now = yield* DateTime.now
+  yield* appendRows(yield* Effect.replicateEffect(auditRow(org_id, now, { name: 'é "\\ 😀' }), count))
   return org_id
 })
 

@@ -16,6 +16,7 @@ import { StoreClock } from "../../../../src/server/store/StoreClock.ts"
 import { Anthropic } from "../../../../src/server/tasks/Providers/Anthropic.ts"
 import { messagesRequest } from "../../../../src/server/tasks/Providers/messagesRequest.ts"
 import { upsertProviderKey } from "../../../../src/server/tasks/Providers/providerKeys.ts"
+import { transaction } from "../../../../src/server/store/transaction.ts"
 import { TestDatabase } from "../../../support/postgres.ts"
 import { type ScriptedReply, startScriptedServer } from "../../../support/scripted.ts"
 import { sortingTask } from "../../../support/tasks.ts"
@@ -94,17 +95,19 @@ layer(live, { excludeTestServices: true })("Anthropic", (it) => {
       const box = yield* SecretBox
       const server = yield* startScriptedServer([answered({ category: "shipping" })])
       const task_id = yield* TaskId.generate
-      yield* upsertProviderKey(
-        sql,
-        box,
-        org_id,
-        task_id,
-        `${server.url}/v1`,
-        {
-          api_key: Redacted.make("sk-ant-secret"),
-          headers: { "anthropic-beta": Redacted.make("one-2026-01-01") }
-        },
-        yield* DateTime.now
+      yield* transaction(
+        upsertProviderKey(
+          sql,
+          box,
+          org_id,
+          task_id,
+          `${server.url}/v1`,
+          {
+            api_key: Redacted.make("sk-ant-secret"),
+            headers: { "anthropic-beta": Redacted.make("one-2026-01-01") }
+          },
+          yield* DateTime.now
+        )
       )
       const { answer, usage } = yield* ask(provider(server.url, { temperature: 0 }), { task_id })
       assert.deepStrictEqual(answer, { category: "shipping" })

@@ -17,6 +17,7 @@ import {
 import { OpenAi } from "../../../../src/server/tasks/Providers/OpenAi.ts"
 import { generateMasterKey, SecretBox } from "../../../../src/server/secrets/SecretBox.ts"
 import { StoreClock } from "../../../../src/server/store/StoreClock.ts"
+import { transaction } from "../../../../src/server/store/transaction.ts"
 import { TestDatabase } from "../../../support/postgres.ts"
 import { type ScriptedReply, startScriptedServer } from "../../../support/scripted.ts"
 import { sortingTask } from "../../../support/tasks.ts"
@@ -89,7 +90,7 @@ const keyedTask = Effect.fnUntraced(function* (base_url: string, credentials: Pr
   const box = yield* SecretBox
   const task_id = yield* TaskId.generate
   const org_id = OrgId.make(`org_${"0".repeat(32)}`)
-  yield* upsertProviderKey(sql, box, org_id, task_id, base_url, credentials, yield* DateTime.now)
+  yield* transaction(upsertProviderKey(sql, box, org_id, task_id, base_url, credentials, yield* DateTime.now))
   return task_id
 })
 
@@ -104,14 +105,16 @@ layer(live, { excludeTestServices: true })("OpenAi", (it) => {
         const task_id = yield* TaskId.generate
         const org_id = OrgId.make(`org_${"0".repeat(32)}`)
         const now = yield* DateTime.now
-        yield* upsertProviderKey(
-          sql,
-          box,
-          org_id,
-          task_id,
-          `${server.url}/v1`,
-          { api_key: Redacted.make("sk-secret") },
-          now
+        yield* transaction(
+          upsertProviderKey(
+            sql,
+            box,
+            org_id,
+            task_id,
+            `${server.url}/v1`,
+            { api_key: Redacted.make("sk-secret") },
+            now
+          )
         )
         const { answer, calls, usage } = yield* ask(provider(server.url, { temperature: 0 }), task_id)
         assert.deepStrictEqual(answer, { category: "shipping" })
@@ -164,7 +167,9 @@ layer(live, { excludeTestServices: true })("OpenAi", (it) => {
         const task_id = yield* TaskId.generate
         const org_id = OrgId.make(`org_${"0".repeat(32)}`)
         const key = { api_key: Redacted.make("sk-secret") }
-        yield* upsertProviderKey(sql, box, org_id, task_id, `${server.url}/v1`, key, yield* DateTime.now)
+        yield* transaction(
+          upsertProviderKey(sql, box, org_id, task_id, `${server.url}/v1`, key, yield* DateTime.now)
+        )
         const [first] = (yield* ask(provider(server.url), task_id)).calls
         assert.deepStrictEqual(first?.response, {
           id: "chatcmpl-1",
@@ -331,14 +336,16 @@ layer(live, { excludeTestServices: true })("OpenAi", (it) => {
         const task_id = yield* TaskId.generate
         const org_id = OrgId.make(`org_${"0".repeat(32)}`)
         const now = yield* DateTime.now
-        yield* upsertProviderKey(
-          sql,
-          box,
-          org_id,
-          task_id,
-          `${server.url}/v1`,
-          { api_key: Redacted.make(key) },
-          now
+        yield* transaction(
+          upsertProviderKey(
+            sql,
+            box,
+            org_id,
+            task_id,
+            `${server.url}/v1`,
+            { api_key: Redacted.make(key) },
+            now
+          )
         )
         const failed = yield* Effect.flip(ask(provider(server.url), task_id))
         assert.include(failed.detail, "#/* ")

@@ -21,7 +21,7 @@ CREATE TABLE feedback (
   input_digest text COLLATE "C", -- Digest of the task id and the run's input, as in dataset_examples, set when the correction is staged; null: not staged.
   dataset_id text COLLATE "C", -- Dataset version that the correction was promoted into; null: not promoted.
   input_bytes integer, -- Size of the run's input as text, in bytes, set when the correction is staged; null: not staged.
-  run_id text COLLATE "C", -- Run that the feedback is about, in the order of runs.
+  run_id text COLLATE "C" NOT NULL, -- Run that the feedback is about, in the order of runs.
   release_id text COLLATE "C", -- Release that answered the run; null: the client supplied the answer.
   score_value double precision, -- Score between those of score, from -1 to 1; null: score alone was given.
   score_label text COLLATE "C", -- Category of the feedback; null: none.

@@ -104,7 +104,7 @@ CREATE TABLE email_verification_links (
 );
 CREATE UNIQUE INDEX email_verification_links_token ON email_verification_links (token_digest);
 
--- Append-only log of changes, each written in the transaction of the change. A trigger rejects updates and early deletes.
+-- Append-only log of changes, each written in the transaction of the change. Only retention deletes entries, from the beginning.
 CREATE TABLE audit_log (
   org_id text COLLATE "C" NOT NULL, -- Organization that owns the row.
   entry_id text COLLATE "C" NOT NULL, -- Id, ordered by creation time.

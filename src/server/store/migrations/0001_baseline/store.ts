@@ -19,7 +19,7 @@ CREATE TABLE master_keys (
   PRIMARY KEY (key_id)
 );
 
--- Version of each organization's credentials, raised by triggers on the tables that hold them. Caches for redaction compare it.
+-- Version of each organization's credentials, raised by each transaction that writes one. Caches for redaction compare it.
 CREATE TABLE secret_changes (
   org_id text COLLATE "C" NOT NULL, -- Organization that owns the row.
   change_count bigint NOT NULL, -- Number of committed changes of credentials.

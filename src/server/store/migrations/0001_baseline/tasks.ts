@@ -99,7 +99,7 @@ CREATE INDEX runs_release ON runs (org_id, release_id, run_id DESC) WHERE source
 CREATE INDEX runs_slow ON runs (org_id, run_id DESC) WHERE duration_ms >= (10000)::double precision;
 CREATE UNIQUE INDEX runs_task ON runs (org_id, task_id, run_id DESC);
 
--- Members of the metadata of runs, for lists by them. Kept by triggers on runs.
+-- Members of the metadata of runs, for lists by them. Written by the statement that inserts or deletes the run.
 CREATE TABLE run_metadata (
   org_id text COLLATE "C" NOT NULL, -- Organization that owns the row.
   task_id text COLLATE "C" NOT NULL, -- Task of the run.
@@ -108,7 +108,7 @@ CREATE TABLE run_metadata (
   PRIMARY KEY (org_id, task_id, digest, run_id)
 );
 
--- Runs that were sampled for review and wait for it. Feedback on the run, or its deletion, removes the row by a trigger.
+-- Runs that were sampled for review and wait for it. The statement that adds feedback on the run, or deletes it, removes the row.
 CREATE TABLE run_reviews (
   org_id text COLLATE "C" NOT NULL, -- Organization that owns the row.
   task_id text COLLATE "C" NOT NULL, -- Task of the run.
