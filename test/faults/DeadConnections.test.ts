@@ -18,7 +18,7 @@ import { startSilentProxy } from "../support/silentProxy.ts"
 
 const program = fileURLToPath(new URL("deliveryProcess.ts", import.meta.url))
 
-/** The promise of SECURITY.md and docs/production.md. */
+/** The promise of docs/guarantees.md and docs/production.md. */
 const RECOVERY_MILLIS = 15_000
 
 /**

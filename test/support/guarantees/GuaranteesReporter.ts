@@ -3,7 +3,7 @@ import { guarantees } from "./guarantees.ts"
 import { type TestOutcome, unproven } from "./unproven.ts"
 
 /**
- * Fails a run in which a guarantee of SECURITY.md has no passed proof. It reads the results of the tests that ran anyway. A run of single
+ * Fails a run in which a guarantee of docs/guarantees.md has no passed proof. It reads the results of the tests that ran anyway. A run of single
  * tests by name (`-t`) and a shard are not checked; a run of some files or of the project `long` only for the proofs in it.
  */
 export default class GuaranteesReporter implements Reporter {
@@ -41,7 +41,7 @@ export default class GuaranteesReporter implements Reporter {
     })
     if (faults.length === 0) return
     vitest.logger.error(
-      `Guarantees of SECURITY.md without proof:\n${faults.map((fault) => `  ${fault}`).join("\n")}`
+      `Guarantees of docs/guarantees.md without proof:\n${faults.map((fault) => `  ${fault}`).join("\n")}`
     )
     process.exitCode = 1
   }

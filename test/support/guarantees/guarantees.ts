@@ -1,5 +1,5 @@
 /**
- * The proofs of the guarantees of SECURITY.md: for each, tests that run in the gate. A guarantee whose proof is
+ * The proofs of the guarantees of docs/guarantees.md: for each, tests that run in the gate. A guarantee whose proof is
  * missing, renamed, skipped or failed fails the run: see `unproven.ts`.
  */
 
@@ -17,7 +17,7 @@ export interface Proof {
 }
 
 export interface Guarantee {
-  /** The first words of the promise in SECURITY.md, which tell it from the others. */
+  /** The first words of the promise in docs/guarantees.md, which tell it from the others. */
   readonly promise: string
   readonly proofs: ReadonlyArray<Proof>
 }

@@ -7,7 +7,7 @@ import { type TestOutcome, unproven } from "./support/guarantees/unproven.ts"
 const at = (path: string): string => fileURLToPath(new URL(`../${path}`, import.meta.url))
 
 /** The rows of the table of guarantees: the promise, its implementation, its tests. */
-const promises = readFileSync(at("SECURITY.md"), "utf8")
+const promises = readFileSync(at("docs/guarantees.md"), "utf8")
   .split("\n")
   .filter((line) => line.startsWith("| ") && !/^\| (?:promise|-)/i.test(line))
   .map((line) =>
@@ -23,7 +23,7 @@ const pathsIn = (cell = ""): ReadonlyArray<string> =>
 
 const exists = (path: string): boolean => [path, `${path}.ts`].some((name) => existsSync(at(name)))
 
-describe("SECURITY.md", () => {
+describe("docs/guarantees.md", () => {
   it("names an existing implementation and test for each guarantee", () => {
     assert.isAbove(promises.length, 10)
     for (const [promise, implementation, testedBy] of promises) {
@@ -42,7 +42,7 @@ describe("SECURITY.md", () => {
     for (const { promise } of guarantees) {
       assert.isTrue(
         promises.some(([text = ""]) => text.startsWith(promise)),
-        `SECURITY.md has no guarantee "${promise}"`
+        `docs/guarantees.md has no guarantee "${promise}"`
       )
     }
   })
