@@ -28,7 +28,7 @@ const azureMarks =
   "\\+ASt|\\+ACR|\\+ABa|\\+AMC|\\+ARm|\\+ASb|\\+AEh|\\+ARe|\\+AES|\\+APR|ACDb|AIoT|APIM|AzCa|AzSe|AzFu|AzEv|AZDO|AzRe|AzAp|ASsb"
 
 /** Forms without a fixed prefix: a mark in the middle or at the end, or a URL that contains the secret. */
-const forms: ReadonlyArray<TokenForm> = [
+export const tokenForms: ReadonlyArray<TokenForm> = [
   // Marks in the middle or at the end
   form("Telegram bot", [":aa"], /(?<![0-9A-Za-z])[0-9]{8,10}:AA[0-9A-Za-z_-]{30,48}(?![0-9A-Za-z_-])/g),
   form(
@@ -274,7 +274,7 @@ const forms: ReadonlyArray<TokenForm> = [
 ]
 
 /** The triggers of each form. */
-export const tokenTriggers: ReadonlyArray<ReadonlyArray<string>> = forms.map(({ words }) => words)
+export const tokenTriggers: ReadonlyArray<ReadonlyArray<string>> = tokenForms.map(({ words }) => words)
 
 /** Finds secrets of these forms. `first`: the number of the first form's triggers in the scan. Yields after each form. */
 export function* findTokens(
@@ -284,8 +284,8 @@ export function* findTokens(
 ): Generator<void, ReadonlyArray<TextRange>> {
   const found: Array<TextRange> = []
   // Counted, because `entries()` allocates two objects for each form, half of all that a redaction allocated.
-  for (let index = 0; index < forms.length; index++) {
-    const tokenForm = forms[index]
+  for (let index = 0; index < tokenForms.length; index++) {
+    const tokenForm = tokenForms[index]
     if (tokenForm === undefined || scan.longestWord < tokenForm.minWord) continue
     if (tokenForm.words.length > 0 && !scan.has(first + index)) continue
     for (const match of text.matchAll(tokenForm.form)) {
