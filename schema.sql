@@ -267,7 +267,7 @@ COMMENT ON COLUMN approvals.next_due_at IS 'When the next transition by time is 
 COMMENT ON COLUMN approvals.arguments_bytes IS 'Length of the arguments and the proposed arguments as text, in bytes; pages are limited by it.';
 COMMENT ON COLUMN approvals.quorum IS 'How many people, of which groups, must approve; null: one person.';
 COMMENT ON COLUMN approvals.approvals_required IS 'Sum of the counts of the quorum.';
-COMMENT ON COLUMN approvals.votes IS 'Approvals that count towards the quorum, with the keys that made the voters; null: none, or decided before version 0059 of the schema.';
+COMMENT ON COLUMN approvals.votes IS 'Approvals that count towards the quorum, with the keys that made the voters; null: none.';
 COMMENT ON COLUMN approvals.approvals_given IS 'Number of votes.';
 COMMENT ON COLUMN approvals.proposed_arguments IS 'Arguments that the reviewer proposed instead; null: none.';
 COMMENT ON COLUMN approvals.proposed_digest IS 'Digest of the session, tool, action class and proposed arguments, by which steps find the proposal; null: none.';
@@ -276,7 +276,7 @@ COMMENT ON COLUMN approvals.proposal_expires_at IS 'Until when the proposal allo
 COMMENT ON COLUMN approvals.proposal_step_id IS 'Step that the proposal has allowed; null: none.';
 COMMENT ON COLUMN approvals.rule_summary IS 'What the step does: the template of the rule with the arguments; null: the rule has no template.';
 COMMENT ON COLUMN approvals.agent_summary IS 'What the agent claims that the step does; null: it claims nothing.';
-COMMENT ON COLUMN approvals.telling_arguments IS 'Most telling arguments on one line, for lists; null: there are none, or the row is older.';
+COMMENT ON COLUMN approvals.telling_arguments IS 'Most telling arguments on one line, for lists; null: there are none.';
 
 CREATE TABLE audit_chain (
   org_id text COLLATE "C" NOT NULL,
@@ -1306,7 +1306,7 @@ COMMENT ON COLUMN releases.created_at IS 'When it was released.';
 COMMENT ON COLUMN releases.created_by_id IS 'API key that created the row.';
 COMMENT ON COLUMN releases.created_by_name IS 'Name of that key at the time.';
 COMMENT ON COLUMN releases.restored_release_id IS 'Earlier release that it restores; null: it restores none.';
-COMMENT ON COLUMN releases.previous_release_id IS 'Release that was live when it was created; null: the first release, or created before version 0058 of the schema.';
+COMMENT ON COLUMN releases.previous_release_id IS 'Release that was live when it was created; null: the first release.';
 
 CREATE TABLE retention_settings (
   org_id text COLLATE "C" NOT NULL,

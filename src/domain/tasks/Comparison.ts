@@ -24,7 +24,7 @@ export const Outcome = Schema.Struct({
   }),
   score: Schema.NullOr(Schema.Finite).annotateKey({
     description:
-      "Share of the top-level fields that agree by the evaluators, by their weights, 0 to 1. 0 without an answer. Null in comparisons of older versions of the service."
+      "Share of the top-level fields that agree by the evaluators, by their weights, 0 to 1. 0 without an answer."
   }),
   verdict: Schema.NullOr(Verdict).annotateKey({
     description: "The judge's verdict. Null if the answer was not judged."

@@ -48,15 +48,13 @@ export class DatasetChanges extends Context.Service<
           if (range === undefined) return yield* versionsNotFound
           const { from, task_id, to } = range
           // An example belongs to the versions from `first_version` up to, but not including, `until_version`. An added and a removed
-          // example with the same input digest form a replacement; if several share an input, they are paired in the order of their
-          // ids. `added_examples` and `removed_examples` are materialized so that each uses its own index: otherwise the planner scans all
+          // example with the same input digest form a replacement. `added_examples` and `removed_examples` are materialized so that each uses its own index: otherwise the planner scans all
           // examples of the organization in the order of their inputs.
           const rows = yield* changeRows
             .all(
               sql`
             WITH added_examples AS MATERIALIZED (
-              SELECT example_id, input_digest, bytes,
-                row_number() OVER (PARTITION BY input_digest ORDER BY example_id) AS nth
+              SELECT example_id, input_digest, bytes
               FROM dataset_examples
               WHERE org_id = ${org_id}
                 AND task_id = ${task_id}
@@ -64,8 +62,7 @@ export class DatasetChanges extends Context.Service<
                 AND first_version <= ${to}::int
                 AND (until_version IS NULL OR until_version > ${to}::int)
             ), removed_examples AS MATERIALIZED (
-              SELECT example_id, input_digest, bytes,
-                row_number() OVER (PARTITION BY input_digest ORDER BY example_id) AS nth
+              SELECT example_id, input_digest, bytes
               FROM dataset_examples
               WHERE org_id = ${org_id}
                 AND task_id = ${task_id}
@@ -76,7 +73,7 @@ export class DatasetChanges extends Context.Service<
               SELECT added_examples.example_id AS after_id, removed_examples.example_id AS before_id,
                 coalesce(added_examples.bytes, 0) + coalesce(removed_examples.bytes, 0) AS bytes
               FROM added_examples
-                FULL JOIN removed_examples USING (input_digest, nth)
+                FULL JOIN removed_examples USING (input_digest)
             ), counted AS (
               SELECT after_id, before_id,
                 count(*) FILTER (WHERE before_id IS NULL) OVER ()::int AS added,

@@ -276,7 +276,7 @@ describe.runIf(reasonToSkip === undefined)("countersign serve as root", () => {
         const dataDir = yield* dataDirectory
         const cluster = path.join(dataDir, "postgres")
         const variables = { PORT: "0", COUNTERSIGN_DATA_DIR: dataDir, COUNTERSIGN_USER: NAME }
-        // As earlier versions left it: the directory is root's, the database an unprivileged account's.
+        // The directory is root's, the database an unprivileged account's.
         const before = yield* (yield* spawnCli(["keys", "create", "--preset", "admin"], {
           ...variables,
           COUNTERSIGN_USER: "root"

@@ -80,49 +80,4 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("DatasetC
         assert.strictEqual(foreign.code, "NOT_FOUND")
       }).pipe(Effect.orDie)
   )
-
-  it.effect("examples that share an input are paired one to one, in any number", () =>
-    Effect.gen(function* () {
-      const { client } = yield* Countersign
-      const changes = yield* DatasetChanges
-      const sql = yield* SqlClient.SqlClient
-      const { datasets, tasks } = yield* client({}, "equals")
-      const { id: task_id } = yield* tasks.create({
-        payload: { name: "sort", input_schema: { type: "object" }, answer_schema: { type: "object" } }
-      })
-      /** A version as earlier releases made it: with all examples of one input. */
-      const version = Effect.fnUntraced(function* (count: number, n: number, base?: typeof DatasetId.Type) {
-        const dataset = yield* datasets.create({
-          params: { task_id },
-          payload: {
-            ...(base === undefined ? {} : { base_dataset_id: base }),
-            examples: [{ input: { text: "a" }, answer: { n } }]
-          }
-        })
-        yield* sql`
-          INSERT INTO dataset_examples
-          SELECT (jsonb_populate_record(e, jsonb_build_object('example_id', 'exm_' || md5(${n} || ' ' || copy)))).*
-          FROM dataset_examples AS e, generate_series(2, ${count}::int) AS copy
-          WHERE task_id = ${task_id}
-            AND first_version = ${dataset.version}
-        `
-        yield* sql`UPDATE datasets SET example_count = ${count} WHERE dataset_id = ${dataset.id}`
-        return dataset
-      })
-      const two = yield* version(2, 1)
-      const one = yield* version(1, 2, two.id)
-      const made =
-        yield* sql`SELECT detail ->> 'replaced' AS replaced FROM audit_log WHERE target_id = ${one.id}`
-      const fewer = yield* asReviewer("equals", changes.between(one.id, two.id))
-      assert.deepStrictEqual([fewer.added, fewer.replaced, fewer.removed], [0, 1, 1])
-      assert.deepStrictEqual(made, [{ replaced: String(fewer.replaced) }])
-      const many = yield* version(2_000, 3, one.id)
-      const again = yield* version(2_000, 4, many.id)
-      const more = yield* asReviewer("equals", changes.between(many.id, one.id))
-      assert.deepStrictEqual([more.added, more.replaced, more.removed], [1_999, 1, 0])
-      // A join of all pairs would have four million rows.
-      const all = yield* asReviewer("equals", changes.between(again.id, many.id))
-      assert.deepStrictEqual([all.added, all.replaced, all.removed], [0, 2_000, 0])
-    }).pipe(Effect.orDie)
-  )
 })

@@ -51,9 +51,9 @@ export const previewPromotion = Effect.fnUntraced(function* (
     correction_count: promoted.length,
     superseded: superseded.slice(0, MAX_SUPERSEDED),
     superseded_count: superseded.length,
-    examples_added: promoted.length - existing.inputs,
-    examples_replaced: existing.inputs,
-    example_count: base.example_count - existing.examples + promoted.length
+    examples_added: promoted.length - existing,
+    examples_replaced: existing,
+    example_count: base.example_count + promoted.length - existing
   }
   return result
 })

@@ -100,24 +100,16 @@ export const readWithInputs = (sql: SqlClient.SqlClient, org_id: OrgId, ids: Rea
     }
   )
 
-/**
- * Counts how many of these inputs the task's newest dataset version contains, and in how many examples: versions of older releases can have
- * several of one input. The digest includes the task: see `inputDigest`.
- */
+/** Counts how many of these inputs the task's newest dataset version contains. The digest includes the task: see `inputDigest`. */
 export const countExistingInputs = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   digests: ReadonlyArray<string>
 ) =>
-  sql<{ readonly inputs: number; readonly examples: number }>`
-    SELECT count(*)::int AS inputs, coalesce(sum(found.examples), 0)::int AS examples
-    FROM unnest(${textArray(digests)}) AS digest
-      CROSS JOIN LATERAL (
-        SELECT count(*)::int AS examples
-        FROM dataset_examples
-        WHERE org_id = ${org_id}
-          AND input_digest = decode(digest, 'hex')
-          AND until_version IS NULL
-      ) AS found
-    WHERE found.examples > 0
-  `.pipe(Effect.map(([row]) => row ?? { inputs: 0, examples: 0 }))
+  sql<{ readonly count: number }>`
+    SELECT count(*)::int
+    FROM dataset_examples
+      JOIN unnest(${textArray(digests)}) AS digest ON input_digest = decode(digest, 'hex')
+    WHERE org_id = ${org_id}
+      AND until_version IS NULL
+  `.pipe(Effect.map(([row]) => row?.count ?? 0))

@@ -100,7 +100,7 @@ CREATE TABLE approvals (
   arguments_bytes integer NOT NULL DEFAULT 0, -- Length of the arguments and the proposed arguments as text, in bytes; pages are limited by it.
   quorum json, -- How many people, of which groups, must approve; null: one person.
   approvals_required integer NOT NULL DEFAULT 1, -- Sum of the counts of the quorum.
-  votes json, -- Approvals that count towards the quorum, with the keys that made the voters; null: none, or decided before version 0059 of the schema.
+  votes json, -- Approvals that count towards the quorum, with the keys that made the voters; null: none.
   approvals_given integer NOT NULL DEFAULT 0, -- Number of votes.
   proposed_arguments json, -- Arguments that the reviewer proposed instead; null: none.
   proposed_digest text COLLATE "C", -- Digest of the session, tool, action class and proposed arguments, by which steps find the proposal; null: none.
@@ -109,7 +109,7 @@ CREATE TABLE approvals (
   proposal_step_id text COLLATE "C", -- Step that the proposal has allowed; null: none.
   rule_summary text, -- What the step does: the template of the rule with the arguments; null: the rule has no template.
   agent_summary text, -- What the agent claims that the step does; null: it claims nothing.
-  telling_arguments text, -- Most telling arguments on one line, for lists; null: there are none, or the row is older.
+  telling_arguments text, -- Most telling arguments on one line, for lists; null: there are none.
   PRIMARY KEY (org_id, approval_id),
   CHECK (decision_source IN ('human', 'timeout', 'session_closed')),
   CHECK (outcome IN ('allow', 'reject')),

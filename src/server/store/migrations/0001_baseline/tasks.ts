@@ -42,7 +42,7 @@ CREATE TABLE releases (
   created_by_id text COLLATE "C" NOT NULL, -- API key that created the row.
   created_by_name text NOT NULL, -- Name of that key at the time.
   restored_release_id text COLLATE "C", -- Earlier release that it restores; null: it restores none.
-  previous_release_id text COLLATE "C", -- Release that was live when it was created; null: the first release, or created before version 0058 of the schema.
+  previous_release_id text COLLATE "C", -- Release that was live when it was created; null: the first release.
   PRIMARY KEY (org_id, release_id)
 );
 CREATE INDEX releases_task ON releases (org_id, task_id, release_id DESC);
