@@ -55,11 +55,6 @@ export interface CompileOptions {
    * error is dropped.
    */
   readonly onDefect?: (error: unknown, digest: string) => void
-  /**
-   * Whether the schema was accepted earlier, possibly by a version without the limit of subschemas and keywords: the
-   * limit then does not apply. Default: false.
-   */
-  readonly isStored?: boolean
 }
 
 /**
@@ -68,7 +63,7 @@ export interface CompileOptions {
  */
 export function* compileInSteps(
   schema: Schema.Json,
-  { isStored = false, onDefect = () => undefined }: CompileOptions = {}
+  { onDefect = () => undefined }: CompileOptions = {}
 ): Generator<void, Result.Result<CompiledSchema, SchemaFault>> {
   const text = JSON.stringify(schema)
   const bytes = Buffer.byteLength(text)
@@ -80,7 +75,7 @@ export function* compileInSteps(
   const prepared = blueprint(schema)
   if (Result.isFailure(prepared)) return Result.fail(prepared.failure)
   if (!prepared.success.requiresObject) return fault("#/type", NO_OBJECT)
-  if (!isStored && prepared.success.parts > MAX_PARTS) {
+  if (prepared.success.parts > MAX_PARTS) {
     return fault("#", `The schema has more than ${MAX_PARTS} subschemas and keywords together`)
   }
   yield

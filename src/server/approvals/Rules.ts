@@ -8,7 +8,7 @@ import {
   type RulesTooLarge,
   type UnknownGroup
 } from "../../api/Problems.ts"
-import type { ApprovalRule, RuleTarget, Ruling } from "../../domain/approvals/ApprovalRule.ts"
+import { ApprovalRule, type RuleTarget, type Ruling } from "../../domain/approvals/ApprovalRule.ts"
 import type { AuditEntry } from "../../domain/identity/AuditEntry.ts"
 import type { OrgId } from "../../domain/Ids.ts"
 import { TimestampFromDate } from "../../domain/Time.ts"
@@ -21,14 +21,7 @@ import { LruCache } from "../concurrency/LruCache.ts"
 import { compileInTurns } from "./Rules/compileInTurns.ts"
 import { lockRules } from "./Rules/lockRules.ts"
 import { prepareRules, requireGroups, requireKnownMembers, requireTasks } from "./Rules/prepareRules.ts"
-import {
-  noRules,
-  type PreparedRules,
-  type RuleList,
-  type ShadowList,
-  StoredRule,
-  weightOf
-} from "./Rules/RuleList.ts"
+import { noRules, type PreparedRules, type RuleList, type ShadowList, weightOf } from "./Rules/RuleList.ts"
 
 export { type PreparedRules, type RuleList, ruleNewStep, type StepRuling } from "./Rules/RuleList.ts"
 
@@ -244,9 +237,9 @@ const MAX_CACHED_LISTS = 1_000
 const MAX_CACHED_WEIGHT = 20_000
 
 const RuleRow = Schema.Struct({
-  rules: Schema.NullOr(Schema.Array(StoredRule)),
+  rules: Schema.NullOr(Schema.Array(ApprovalRule)),
   revision: Schema.Int,
-  shadow_rules: Schema.NullOr(Schema.Array(StoredRule)),
+  shadow_rules: Schema.NullOr(Schema.Array(ApprovalRule)),
   shadow_revision: Schema.Int,
   shadow_since: Schema.NullOr(TimestampFromDate)
 })

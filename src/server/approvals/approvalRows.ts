@@ -64,7 +64,7 @@ export const ApprovalRow = Schema.Struct({
   self_approval: Schema.Boolean,
   /** Null: the default quorum, one approval by anyone who may decide. */
   quorum: Schema.NullOr(Schema.Array(QuorumPart)),
-  /** Null: none yet, or decided before votes were stored. */
+  /** Null: none yet. */
   votes: Schema.NullOr(Schema.Array(StoredVote)),
   outcome: Schema.NullOr(ApprovalOutcome),
   decision_source: Schema.NullOr(DecisionSource),
@@ -233,7 +233,7 @@ const parseArguments = Schema.decodeUnknownSync(Schema.fromJsonString(JsonValue)
 /** A row as the API returns it. */
 export const toApproval = (row: ApprovalRow): Approval => {
   const state = stateOf(row)
-  const votes = votesOf(state)
+  const votes = state.votes.map(({ makers: _, ...vote }) => vote)
   return {
     approval_id: row.approval_id,
     session_id: row.session_id,
@@ -271,21 +271,6 @@ const toProposal = ({ arguments: text, expires_at, used_by }: StoredProposal): C
   expires_at,
   used_by
 })
-
-/** The votes of an approval. An approval from before votes were stored has that of the key that approved it. */
-const votesOf = ({
-  comment,
-  decided_at,
-  decided_by,
-  stage,
-  status,
-  votes
-}: ApprovalState): ReadonlyArray<Vote> => {
-  if (votes.length > 0) return votes.map(({ makers: _, ...vote }) => vote)
-  return status === "approved" && decided_by !== null && decided_at !== null
-    ? [{ voted_by: decided_by, voted_at: decided_at, groups: [], stage, comment }]
-    : []
-}
 
 /** Inserts an approval. */
 export const insertApproval = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, row: ApprovalRow) {

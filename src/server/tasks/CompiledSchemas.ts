@@ -53,12 +53,11 @@ export class CompiledSchemas extends Context.Service<
        * for it.
        */
       const compileAndCache = Effect.fnUntraced(function* (
-        schema: Schema.Json,
-        { isStored }: { readonly isStored: boolean }
+        schema: Schema.Json
       ): Effect.fn.Return<Result.Result<CompiledSchema, SchemaFault>> {
         const turns = yield* LoopTurns
         const principal = yield* Effect.serviceOption(CurrentPrincipal)
-        const steps = compileInSteps(schema, { isStored, onDefect })
+        const steps = compileInSteps(schema, { onDefect })
         for (;;) {
           const start = performance.now()
           const step = steps.next()
@@ -81,7 +80,7 @@ export class CompiledSchemas extends Context.Service<
             const cached = cache.get(schemaDigest(schema))
             if (cached !== undefined) return Effect.succeed(cached)
             return Effect.mapError(
-              Effect.flatMap(compileAndCache(schema, { isStored: false }), Effect.fromResult),
+              Effect.flatMap(compileAndCache(schema), Effect.fromResult),
               ({ detail, pointer }) => {
                 const errors = redactFaults([{ pointer: at + pointer.slice(1), detail }])
                 return new InvalidSchema({ detail, errors })
@@ -93,7 +92,7 @@ export class CompiledSchemas extends Context.Service<
             const cached = cache.get(digest)
             if (cached !== undefined) return Effect.succeed(cached)
             return Effect.flatMap(load, (schema) =>
-              Effect.orDie(Effect.flatMap(compileAndCache(schema, { isStored: true }), Effect.fromResult))
+              Effect.orDie(Effect.flatMap(compileAndCache(schema), Effect.fromResult))
             )
           })
       })

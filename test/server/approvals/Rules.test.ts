@@ -458,18 +458,4 @@ layer(service(), { excludeTestServices: true })("Rules", (it) => {
       assert.deepStrictEqual(pointersOf(yield* Fiber.join(replaced)), ["#/rules/0/when"])
     })
   )
-
-  it.effect("rules that were stored before conditions existed have none", () =>
-    Effect.gen(function* () {
-      const admin = yield* (yield* Countersign).client({}, "stored earlier")
-      const { rules } = yield* admin.approval_rules.replace({ payload: { rules: [{ effect: "allow" }] } })
-      const sql = yield* SqlClient.SqlClient
-      yield* sql`
-        UPDATE approval_rules
-        SET revision = 9, rules = ${JSON.stringify(rules.map(({ when: _, ...rule }) => rule))}
-        WHERE rules::jsonb @> ${JSON.stringify([{ id: rules[0]?.id }])}
-      `
-      assert.deepStrictEqual(yield* admin.approval_rules.list(), { rules, revision: 9 })
-    })
-  )
 })

@@ -1,6 +1,4 @@
-import { Effect, Schema } from "effect"
-import { ApprovalRule, type RuleInput, type Ruling } from "../../../domain/approvals/ApprovalRule.ts"
-import { DEFAULT_QUORUM } from "../../../domain/approvals/Quorum.ts"
+import type { ApprovalRule, RuleInput, Ruling } from "../../../domain/approvals/ApprovalRule.ts"
 import { type CompiledRules, compileRules } from "../../../domain/approvals/CompiledRules.ts"
 import type { ShadowRuling } from "../../../domain/approvals/ShadowDifference.ts"
 import type { Timestamp } from "../../../domain/Time.ts"
@@ -55,14 +53,4 @@ export const ruleNewStep = (
 ): StepRuling => ({
   ruling: compiled.evaluate(step),
   shadow: shadow === null ? null : { revision: shadow_revision, ruling: shadow.compiled.evaluate(step) }
-})
-
-/** A rule as it is stored. Rules that were stored before a member existed have its default. */
-export const StoredRule = Schema.Struct({
-  ...ApprovalRule.fields,
-  when: ApprovalRule.fields.when.pipe(Schema.withDecodingDefaultKey(Effect.succeed([]))),
-  quorum: ApprovalRule.fields.quorum.pipe(Schema.withDecodingDefaultKey(Effect.succeed(DEFAULT_QUORUM))),
-  summary_template: ApprovalRule.fields.summary_template.pipe(
-    Schema.withDecodingDefaultKey(Effect.succeed(null))
-  )
 })

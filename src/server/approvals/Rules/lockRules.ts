@@ -2,10 +2,10 @@ import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { OrgId } from "../../../domain/Ids.ts"
 import { rowsOf } from "../../store/rows.ts"
-import { StoredRule } from "./RuleList.ts"
+import { ApprovalRule } from "../../../domain/approvals/ApprovalRule.ts"
 
 const lockedRows = rowsOf(
-  Schema.Struct({ shadow_revision: Schema.Int, shadow_rules: Schema.NullOr(Schema.Array(StoredRule)) })
+  Schema.Struct({ shadow_revision: Schema.Int, shadow_rules: Schema.NullOr(Schema.Array(ApprovalRule)) })
 )
 
 /**
