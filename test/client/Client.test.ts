@@ -7,6 +7,7 @@ import { InvalidApiKey, InvalidRequest, Unavailable } from "../../src/api/Proble
 import { Client } from "../../src/client/index.ts"
 import { ApprovalId, SessionId, StepId, TaskId } from "../../src/domain/Ids.ts"
 import { type ScriptedReply, startScriptedServer } from "../support/scripted.ts"
+import { pendingApproval } from "../support/approvals.ts"
 
 const key = "csk_secret"
 const session = {
@@ -193,33 +194,19 @@ describe("a call of the client", () => {
 
   it.effect("distinguishes problems of one status by their code, with their members", () => {
     const approval = {
+      ...pendingApproval,
       approval_id: `apr_${"0".repeat(32)}`,
       session_id: id,
       step_id: "refund-1",
-      task_id: null,
-      tool: "payments.refund",
       action_class: "payment",
-      arguments_digest: "d",
       status: "approved",
-      stage: "reviewer",
       requested_at: session.created_at,
       review_deadline_at: session.created_at,
-      escalation_deadline_at: null,
       expires_at: session.created_at,
-      escalated_at: null,
-      timeout_action: "reject",
       outcome: "allow",
       decision_source: "human",
       decided_at: session.created_at,
-      decided_by: session.created_by,
-      comment: null,
-      quorum: [{ count: 1, group: null }],
-      approvals_required: 1,
-      approvals_given: 0,
-      votes: [],
-      proposal: null,
-      rule_summary: null,
-      agent_summary: null
+      decided_by: session.created_by
     }
     const body = problem("APPROVAL_ALREADY_DECIDED", 409, { approval })
     return withServer([{ status: 409, body }], (client) =>

@@ -5,6 +5,7 @@ import { NotFound } from "../../src/api/Problems.ts"
 import { makeApprovalWaits } from "../../src/client/approvalWaits.ts"
 import type { SessionFollower, StreamError } from "../../src/client/stream.ts"
 import { ApprovalId, SessionId } from "../../src/domain/Ids.ts"
+import { pendingApproval } from "../support/approvals.ts"
 
 const id = SessionId.make(`ses_${"a".repeat(32)}`)
 const at = "2026-11-21T02:33:05.123Z"
@@ -18,31 +19,17 @@ const decided = (number: number, approval: ApprovalId): SessionEvent =>
     step_id: "step 1",
     occurred_at: at,
     approval: {
+      ...pendingApproval,
       approval_id: approval,
       session_id: id,
-      step_id: "step 1",
-      task_id: null,
       tool: "shell",
-      action_class: "write",
-      arguments_digest: "0".repeat(64),
       status: "approved",
-      stage: "reviewer",
       requested_at: at,
       review_deadline_at: at,
-      escalation_deadline_at: null,
       expires_at: at,
-      escalated_at: null,
-      timeout_action: "reject",
       outcome: "allow",
       decision_source: "human",
-      decided_at: at,
-      decided_by: null,
-      comment: null,
-      quorum: [{ count: 1, group: null }],
-      approvals_required: 1,
-      approvals_given: 0,
-      votes: [],
-      proposal: null
+      decided_at: at
     }
   })
 

@@ -18,6 +18,7 @@ import { ServiceUnreachable } from "../../src/client/ServiceUnreachable.ts"
 import type { SessionFollower } from "../../src/client/stream.ts"
 import type { GovernedStep } from "../../src/domain/approvals/AgentSession.ts"
 import { ApprovalId, SessionId, StepId } from "../../src/domain/Ids.ts"
+import { pendingApproval } from "../support/approvals.ts"
 
 const id = SessionId.make(`ses_${"a".repeat(32)}`)
 const approval_id = ApprovalId.make(`apr_${"b".repeat(32)}`)
@@ -45,31 +46,18 @@ const decided = (number: number, outcome: "allow" | "reject", approval = approva
     step_id: payload.step_id,
     occurred_at: at,
     approval: {
+      ...pendingApproval,
       approval_id: approval,
       session_id: id,
       step_id: payload.step_id,
-      task_id: null,
       tool: "shell",
-      action_class: "write",
-      arguments_digest: "0".repeat(64),
       status: outcome === "allow" ? "approved" : "rejected",
-      stage: "reviewer",
       requested_at: at,
       review_deadline_at: at,
-      escalation_deadline_at: null,
       expires_at: at,
-      escalated_at: null,
-      timeout_action: "reject",
       outcome,
       decision_source: "human",
-      decided_at: at,
-      decided_by: null,
-      comment: null,
-      quorum: [{ count: 1, group: null }],
-      approvals_required: 1,
-      approvals_given: 0,
-      votes: [],
-      proposal: null
+      decided_at: at
     }
   })
 

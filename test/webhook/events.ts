@@ -8,38 +8,24 @@ import {
 } from "../../src/domain/approvals/ApprovalEvent.ts"
 import { challengeBody } from "../../src/domain/delivery/EndpointChallenge.ts"
 import { EventId, OrgId } from "../../src/domain/Ids.ts"
+import { pendingApproval } from "../support/approvals.ts"
 
 const hex = "0192f0c1a2b37c4d8e5f60718293a4b5"
 
 const pending = {
+  ...pendingApproval,
   approval_id: `apr_${hex}`,
   session_id: `ses_${hex}`,
   step_id: "step 1 ☂",
-  task_id: null,
   tool: "refund",
   action_class: "payment",
   arguments: { amount: 12 },
   rule_summary: "not for receivers",
   agent_summary: "not for receivers",
-  arguments_digest: "0".repeat(64),
-  status: "pending",
-  stage: "reviewer",
   requested_at: "2026-11-21T02:33:05.123Z",
   review_deadline_at: "2026-11-21T03:33:05.123Z",
-  escalation_deadline_at: null,
   expires_at: "2026-11-21T03:33:05.123Z",
-  escalated_at: null,
-  timeout_action: "reject",
-  quorum: [{ count: 1, group: null }],
-  approvals_required: 1,
-  approvals_given: 0,
-  votes: [],
-  outcome: null,
-  decision_source: null,
-  decided_at: null,
-  decided_by: null,
-  comment: "not for receivers",
-  proposal: null
+  comment: "not for receivers"
 }
 
 const decided = {

@@ -38,10 +38,6 @@ type OwnAction = { readonly at: number } & (
 /** What happens from outside, at a moment of a run: requests, changes of receivers, and faults. */
 export type Action = OwnAction | Fault
 
-/** Whether an action is a fault, which may explain a duplicate or a delay. */
-export const isFault = ({ _tag }: Action): boolean =>
-  !["Publish", "Replay", "EndCooldown", "Remove", "Receiver"].includes(_tag)
-
 /** Everything about a run that is decided before it begins. */
 export interface Plan {
   readonly seed: number

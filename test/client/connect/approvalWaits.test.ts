@@ -2,36 +2,24 @@ import { assert, describe, it } from "@effect/vitest"
 import { makeApprovalWaits } from "../../../src/client/connect/approvalWaits.ts"
 import type { SessionFollower } from "../../../src/client/connect/sessionEvents.ts"
 import type { ApprovalSnapshot, SessionEvent } from "../../../src/client/index.ts"
+import { pendingApproval } from "../../support/approvals.ts"
 
 const id = `ses_${"a".repeat(32)}`
 const at = new Date("2026-11-21T02:33:05.123Z")
 
 const snapshot = (approval_id: string): ApprovalSnapshot => ({
+  ...pendingApproval,
   approval_id,
   session_id: id,
   step_id: approval_id,
-  task_id: null,
   tool: "shell",
-  action_class: "write",
-  arguments_digest: "0".repeat(64),
   status: "approved",
-  stage: "reviewer",
   requested_at: at,
   review_deadline_at: at,
-  escalation_deadline_at: null,
-  escalated_at: null,
   expires_at: at,
-  timeout_action: "reject",
   outcome: "allow",
   decision_source: "human",
-  decided_at: at,
-  decided_by: null,
-  comment: null,
-  quorum: [{ count: 1, group: null }],
-  approvals_required: 1,
-  approvals_given: 0,
-  votes: [],
-  proposal: null
+  decided_at: at
 })
 
 /** A session whose events a test publishes. A stream first repeats those after its cursor, as the service does. */

@@ -13,6 +13,7 @@ import {
   type StepRequest
 } from "../../../src/client/index.ts"
 import { after, realService } from "./fakeService.ts"
+import { pendingApproval } from "../../support/approvals.ts"
 
 const id = `ses_${"a".repeat(32)}`
 const approval_id = `apr_${"b".repeat(32)}`
@@ -39,31 +40,17 @@ const answer = (decision: GovernedStep["decision"]): GovernedStep => ({
 })
 
 const snapshot = (outcome: "allow" | "reject", approval: string): ApprovalSnapshot => ({
+  ...pendingApproval,
   approval_id: approval,
   session_id: id,
-  step_id: "step 1",
-  task_id: null,
   tool: "shell",
-  action_class: "write",
-  arguments_digest: "0".repeat(64),
   status: outcome === "allow" ? "approved" : "rejected",
-  stage: "reviewer",
   requested_at: at,
   review_deadline_at: at,
-  escalation_deadline_at: null,
-  escalated_at: null,
   expires_at: at,
-  timeout_action: "reject",
   outcome,
   decision_source: "human",
-  decided_at: at,
-  decided_by: null,
-  comment: null,
-  quorum: [{ count: 1, group: null }],
-  approvals_required: 1,
-  approvals_given: 0,
-  votes: [],
-  proposal: null
+  decided_at: at
 })
 
 const decided = (number: number, outcome: "allow" | "reject", approval = approval_id): SessionEvent => ({

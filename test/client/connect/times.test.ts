@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { connect, type CountersignClient } from "../../../src/client/index.ts"
 import { type ScriptedReply, startScriptedServer } from "../../support/scripted.ts"
+import { pendingApproval } from "../../support/approvals.ts"
 
 const at = "2026-11-21T02:33:05.123Z"
 const digits = "0".repeat(32)
@@ -26,37 +27,23 @@ const apiKey = {
 }
 const created = { status: 201, body: { key: apiKey, secret: "csk_secret" } }
 const approval = {
+  ...pendingApproval,
   approval_id: `apr_${digits}`,
   session_id: `ses_${digits}`,
   step_id: "refund-1",
-  task_id: null,
-  tool: "payments.refund",
-  action_class: "write",
   arguments: { at },
-  arguments_digest: digits + digits,
   status: "approved",
-  stage: "reviewer",
   requested_at: at,
   requested_by: actor,
   review_deadline_at: at,
-  escalation_deadline_at: null,
-  escalated_at: null,
   expires_at: at,
-  timeout_action: "reject",
   outcome: "allow",
   decision_source: "human",
   decided_at: at,
   decided_by: actor,
-  comment: null,
   rule_id: null,
   reason: "A rule requires approval by a person",
-  quorum: [{ count: 1, group: null }],
-  approvals_required: 1,
-  approvals_given: 0,
-  votes: [],
-  proposal: { arguments: { at }, expires_at: at, used_by: null },
-  rule_summary: null,
-  agent_summary: null
+  proposal: { arguments: { at }, expires_at: at, used_by: null }
 }
 
 const withServer = (

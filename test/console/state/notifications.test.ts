@@ -3,6 +3,7 @@ import { DateTime, Effect, Schema } from "effect"
 import { TestClock } from "effect/testing"
 import { InboxApproval } from "../../../src/api/Console.ts"
 import { makeNotifier } from "../../../src/console/state/notifications/Notifier.ts"
+import { pendingApproval } from "../../support/approvals.ts"
 
 const at = DateTime.makeUnsafe("2026-11-21T02:33:05.123Z")
 
@@ -11,31 +12,13 @@ const approval = (
   { age = 0, ...changes }: Partial<InboxApproval> & { readonly age?: number } = {}
 ): InboxApproval => ({
   ...Schema.decodeSync(Schema.toCodecJson(InboxApproval))({
+    ...pendingApproval,
     approval_id: `apr_${String(number).padStart(32, "0")}`,
     session_id: `ses_${"a".repeat(32)}`,
     step_id: `step ${number}`,
-    task_id: null,
-    tool: "payments.refund",
-    action_class: "write",
-    arguments_digest: "0".repeat(64),
-    status: "pending",
-    stage: "reviewer",
     requested_at: DateTime.formatIso(DateTime.subtract(at, { seconds: age })),
     review_deadline_at: DateTime.formatIso(DateTime.add(at, { hours: 1 })),
-    escalation_deadline_at: null,
     expires_at: DateTime.formatIso(DateTime.add(at, { hours: 1 })),
-    escalated_at: null,
-    timeout_action: "reject",
-    outcome: null,
-    decision_source: null,
-    decided_at: null,
-    decided_by: null,
-    comment: null,
-    quorum: [{ count: 1, group: null }],
-    approvals_required: 1,
-    approvals_given: 0,
-    votes: [],
-    proposal: null,
     line: {
       rule_summary: `Refund ${number} EUR`,
       agent_summary: "SECRET claim",

@@ -1,36 +1,13 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
 import { Approval, encodeWithoutArguments } from "../../../src/domain/approvals/Approval.ts"
+import { pendingApproval } from "../../support/approvals.ts"
 
 const pending: typeof Approval.Encoded = {
-  approval_id: `apr_${"1".repeat(32)}`,
-  session_id: `ses_${"2".repeat(32)}`,
-  step_id: "step 1",
-  task_id: null,
-  tool: "payments.refund",
-  action_class: "write",
+  ...pendingApproval,
   arguments: { amount: 25.5 },
   rule_summary: "Refund 25.50 EUR",
-  agent_summary: "A small refund",
-  arguments_digest: "0".repeat(64),
-  status: "pending",
-  stage: "reviewer",
-  requested_at: "2026-11-21T02:33:05.123Z",
-  review_deadline_at: "2026-11-21T03:33:05.123Z",
-  escalation_deadline_at: null,
-  expires_at: "2026-11-21T03:33:05.123Z",
-  escalated_at: null,
-  timeout_action: "reject",
-  quorum: [{ count: 1, group: null }],
-  approvals_required: 1,
-  approvals_given: 0,
-  votes: [],
-  outcome: null,
-  decision_source: null,
-  decided_at: null,
-  decided_by: null,
-  comment: null,
-  proposal: null
+  agent_summary: "A small refund"
 }
 
 const escalated: typeof Approval.Encoded = {

@@ -26,6 +26,7 @@ import {
   sessionModel,
   stepAnswer
 } from "../../../scripts/linearizability/models/sessionModel.ts"
+import { pendingApproval as newApproval } from "../../support/approvals.ts"
 
 /** Operations one after the other; a call with the answer undefined was lost. */
 const inSequence = <Call>(
@@ -58,33 +59,15 @@ describe("sessionModel", () => {
   const at = (millis: number) => DateTime.makeUnsafe(requestedAt + millis)
 
   const pendingApproval: Omit<Approval, "arguments"> = {
+    ...newApproval,
     approval_id,
     session_id,
     step_id,
-    task_id: null,
     tool: "pay",
     action_class: "act",
-    rule_summary: null,
-    agent_summary: null,
-    arguments_digest: "0",
-    status: "pending",
-    stage: "reviewer",
     requested_at: at(0),
     review_deadline_at: at(1_000),
-    escalation_deadline_at: null,
-    expires_at: at(1_000),
-    escalated_at: null,
-    timeout_action: "reject",
-    quorum: [{ count: 1, group: null }],
-    approvals_required: 1,
-    approvals_given: 0,
-    votes: [],
-    outcome: null,
-    decision_source: null,
-    decided_at: null,
-    decided_by: null,
-    comment: null,
-    proposal: null
+    expires_at: at(1_000)
   }
   const governed = (
     id: number,

@@ -257,15 +257,6 @@ export const countStoredKeys = (sql: SqlClient.SqlClient, org_id: OrgId, limit: 
     (rows) => rows[0]?.count ?? 0
   )
 
-/** A key that creates another one. */
-export interface MakerRow {
-  readonly expires_at: Timestamp | null
-  readonly revoked: boolean
-  /** Number of its own makers. */
-  readonly generation: number
-  readonly allowed_networks: ReadonlyArray<string> | null
-}
-
 const makerRows = rowsOf(
   Schema.Struct({
     expires_at: Schema.NullOr(TimestampFromDate),

@@ -4,6 +4,7 @@ import type { InboxApproval } from "../../../../src/api/Console.ts"
 import { countParts, filterApprovals } from "../../../../src/console/pages/approvals/filterApprovals.ts"
 import type { Scope } from "../../../../src/domain/identity/Scope.ts"
 import { ApprovalId, KeyId, SessionId, StepId } from "../../../../src/domain/Ids.ts"
+import { pendingApproval } from "../../../support/approvals.ts"
 
 const hex = (digit: string) => digit.repeat(32)
 const agent = { id: KeyId.make(`key_${hex("a")}`), name: "Support agent" }
@@ -15,31 +16,14 @@ const approval = (
   over: Partial<InboxApproval> = {},
   summary: string | null = null
 ): InboxApproval => ({
+  ...pendingApproval,
   approval_id: ApprovalId.make(`apr_${hex(digit)}`),
   session_id: SessionId.make(`ses_${hex(digit === "3" ? "1" : digit)}`),
   step_id: StepId.make(`step ${digit}`),
-  task_id: null,
   tool,
-  action_class: "write",
-  arguments_digest: "",
-  status: "pending",
-  stage: "reviewer",
   requested_at: DateTime.makeUnsafe(0),
   review_deadline_at: DateTime.makeUnsafe(1),
-  escalation_deadline_at: null,
   expires_at: DateTime.makeUnsafe(1),
-  escalated_at: null,
-  timeout_action: "reject",
-  outcome: null,
-  decision_source: null,
-  decided_at: null,
-  decided_by: null,
-  comment: null,
-  quorum: [{ count: 1, group: null }],
-  approvals_required: 1,
-  approvals_given: 0,
-  votes: [],
-  proposal: null,
   line: {
     rule_summary: summary,
     agent_summary: null,

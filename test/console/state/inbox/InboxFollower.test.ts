@@ -6,37 +6,25 @@ import { ApprovalSnapshot } from "../../../../src/api/SessionStream.ts"
 import type { InboxLine } from "../../../../src/api/console/InboxApproval.ts"
 import { KeyId } from "../../../../src/domain/Ids.ts"
 import { makeInboxFollower, type InboxListener } from "../../../../src/console/state/inbox/InboxFollower.ts"
+import { pendingApproval } from "../../../support/approvals.ts"
 
 const at = "2026-11-21T02:33:05.123Z"
 
 /** An approval; the greater its number, the later its deadline. */
 const approval = (number: number, status: "pending" | "approved" = "pending"): ApprovalSnapshot =>
   Schema.decodeSync(Schema.toCodecJson(ApprovalSnapshot))({
+    ...pendingApproval,
     approval_id: `apr_${String(number).padStart(32, "0")}`,
     session_id: `ses_${"a".repeat(32)}`,
     step_id: `step ${number}`,
-    task_id: null,
     tool: "shell",
-    action_class: "write",
-    arguments_digest: "0".repeat(64),
     status,
-    stage: "reviewer",
     requested_at: at,
     review_deadline_at: at,
-    escalation_deadline_at: null,
     expires_at: DateTime.formatIso(DateTime.add(DateTime.makeUnsafe(at), { seconds: number })),
-    escalated_at: null,
-    timeout_action: "reject",
     outcome: status === "pending" ? null : "allow",
     decision_source: status === "pending" ? null : "human",
-    decided_at: status === "pending" ? null : at,
-    decided_by: null,
-    comment: null,
-    quorum: [{ count: 1, group: null }],
-    approvals_required: 1,
-    approvals_given: 0,
-    votes: [],
-    proposal: null
+    decided_at: status === "pending" ? null : at
   })
 
 const page = (numbers: ReadonlyArray<number>, more = false): Inbox => ({

@@ -10,6 +10,7 @@ import { makeDecideMany } from "../../../../src/server/approvals/Approvals/decid
 import { makeLoopTurns } from "../../../../src/server/concurrency/LoopTurns.ts"
 import { Countersign } from "../../../../src/testing/index.ts"
 import { send, service } from "../../../support/service.ts"
+import { pendingApproval } from "../../../support/approvals.ts"
 
 /** Requests approvals of steps in one session. */
 const request = Effect.fnUntraced(function* (agent: ClientCalls, count: number, tool = "payments.refund") {
@@ -305,33 +306,14 @@ describe("makeDecideMany", () => {
     Effect.gen(function* () {
       const ids = yield* Effect.replicateEffect(ApprovalId.generate, 4)
       const approval = Schema.decodeSync(Approval)({
+        ...pendingApproval,
         approval_id: ids[0] ?? assert.fail("four ids"),
-        session_id: `ses_${"2".repeat(32)}`,
-        step_id: "step 1",
-        task_id: null,
-        tool: "payments.refund",
-        action_class: "write",
         arguments: { amount: 25.5 },
-        rule_summary: null,
-        agent_summary: null,
-        arguments_digest: "0".repeat(64),
-        status: "pending",
-        stage: "reviewer",
         requested_at: "2026-11-21T02:33:05.123Z",
         review_deadline_at: "2026-11-21T03:33:05.123Z",
-        escalation_deadline_at: null,
         expires_at: "2026-11-21T03:33:05.123Z",
-        escalated_at: null,
-        timeout_action: "reject",
         quorum: [{ count: 2, group: null }],
         approvals_required: 2,
-        approvals_given: 0,
-        votes: [],
-        outcome: null,
-        decision_source: null,
-        decided_at: null,
-        decided_by: null,
-        comment: null,
         proposal: {
           arguments: { amount: 20 },
           expires_at: "2026-11-21T03:33:05.123Z",

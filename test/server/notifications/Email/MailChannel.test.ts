@@ -15,6 +15,7 @@ import { mailServer } from "../../../support/mail.ts"
 import { TestDatabase } from "../../../support/postgres.ts"
 import { quickPolicy } from "../../../support/delivery.ts"
 import { eventually } from "../../../support/eventually.ts"
+import { pendingApproval } from "../../../support/approvals.ts"
 
 const publicUrl = "https://approvals.example.org"
 
@@ -49,33 +50,13 @@ const seedPendingApproval = Effect.gen(function* () {
     )
   `
   const approval: Approval = {
+    ...pendingApproval,
     approval_id: yield* ApprovalId.generate,
     session_id: yield* SessionId.generate,
     step_id: StepId.make("refund-1"),
-    task_id: null,
-    tool: "payments.refund",
-    action_class: "write",
-    rule_summary: null,
-    agent_summary: null,
-    arguments_digest: "",
-    status: "pending",
-    stage: "reviewer",
     requested_at: now,
     review_deadline_at: now,
-    escalation_deadline_at: null,
-    expires_at: now,
-    escalated_at: null,
-    timeout_action: "reject",
-    quorum: [{ count: 1, group: null }],
-    approvals_required: 1,
-    approvals_given: 0,
-    votes: [],
-    outcome: null,
-    decision_source: null,
-    decided_at: null,
-    decided_by: null,
-    comment: null,
-    proposal: null
+    expires_at: now
   }
   const at = DateTime.toDateUtc(now)
   const row = {

@@ -29,7 +29,7 @@ CREATE TABLE telemetry_batches (
   destination_id text COLLATE "C" NOT NULL, -- Telemetry destination of the batch.
   spans integer NOT NULL, -- Number of spans or scores.
   payload bytea NOT NULL, -- Sealed, compressed request.
-  delivery_id text COLLATE "C", -- Delivery of the batch; null: it is older than this column, and the log had no delivery for it.
+  delivery_id text COLLATE "C", -- Delivery of the batch.
   signal text NOT NULL DEFAULT 'spans', -- Whether the batch has spans, or scores that are sent apart from them.
   PRIMARY KEY (org_id, batch_id),
   CHECK (signal IN ('spans', 'scores'))
