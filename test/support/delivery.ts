@@ -33,6 +33,7 @@ import * as WebhookChannel from "../../src/server/notifications/Notifications/We
 import { endpointPlace } from "../../src/server/notifications/Notifications/rows.ts"
 import { SecretBox } from "../../src/server/secrets/SecretBox.ts"
 import { StoreClock } from "../../src/server/store/StoreClock.ts"
+import { startChain } from "./audit.ts"
 import { eventually } from "./eventually.ts"
 import { TestDatabase } from "./postgres.ts"
 
@@ -326,6 +327,7 @@ export const insertEndpoint = Effect.fnUntraced(function* (url: string) {
   const sql = yield* SqlClient.SqlClient
   const box = yield* SecretBox
   const { destination_id, org_id } = yield* newDestination
+  yield* startChain(org_id)
   const secret = yield* generateSigningSecret
   yield* sql`INSERT INTO notification_endpoints ${sql.insert({ org_id, endpoint_id: destination_id, url: yield* box.seal(endpointPlace(org_id, destination_id, "url"), Redacted.make(url)), url_hint: "hint", secret: yield* box.seal(endpointPlace(org_id, destination_id, "secret"), secret), events: ["approval.requested"], active: true, created_at: new Date(), created_by_id: "key", created_by_name: "key" })}`
   return { org_id, destination_id, secret: Redacted.value(secret) }
