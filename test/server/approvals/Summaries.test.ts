@@ -119,24 +119,4 @@ layer(service(), { excludeTestServices: true })("Summaries", (it) => {
       assert.strictEqual(invisible.code, "INVALID_REQUEST")
     })
   )
-
-  it.effect("rules that were stored without the member have no template", () =>
-    Effect.gen(function* () {
-      const { admin, ask, find } = yield* team("older", [
-        { effect: "require_approval", summary_template: template }
-      ])
-      const sql = yield* SqlClient.SqlClient
-      const [kept] = (yield* admin.approval_rules.list({})).rules
-      assert.strictEqual(kept?.summary_template, template)
-      yield* sql`
-        UPDATE approval_rules
-        SET rules = (SELECT json_agg((rule::jsonb - 'summary_template')::json) FROM json_array_elements(rules) AS rule),
-          revision = revision + 1
-        WHERE rules::text LIKE '%order {order}%'
-      `
-      const [older] = (yield* admin.approval_rules.list({})).rules
-      assert.isNull(older?.summary_template)
-      assert.isNull((yield* find((yield* ask("1", refund)).approval_id)).rule_summary)
-    }).pipe(Effect.orDie)
-  )
 })
