@@ -99,6 +99,8 @@ export class Waits {
     const { attempt, destination_id, seq } = delivery
     const work = this.#of(replica)
     this.#prune(replica, work)
+    // An attempt that ended since the last look, and whose delivery is read and sent again, is not open any more.
+    for (const one of work.open.keys()) if (one.delivery_id === delivery.delivery_id) work.open.delete(one)
     work.open.set(delivery, { at: now })
     const turns = work.turns.get(destination_id) ?? []
     turns.push(now)
