@@ -62,7 +62,7 @@ CREATE TABLE api_keys (
   CONSTRAINT api_keys_org_id_fkey FOREIGN KEY (org_id) REFERENCES organizations(org_id),
   CONSTRAINT api_keys_check CHECK (((scopes IS NOT NULL) OR (preset IS NOT NULL))),
   CONSTRAINT api_keys_check1 CHECK (((created_by_id IS NULL) = (created_by_name IS NULL))),
-  CONSTRAINT api_keys_revocation_reason_check CHECK ((revocation_reason = ANY (ARRAY['requested'::text, 'leaked'::text])))
+  CONSTRAINT api_keys_revocation_reason_check CHECK ((revocation_reason = ANY (ARRAY['requested'::text, 'leaked'::text, 'access_ended'::text])))
 );
 CREATE INDEX api_keys_address ON api_keys USING btree (org_id, lower(email)) WHERE (email IS NOT NULL);
 CREATE INDEX api_keys_created_by ON api_keys USING btree (org_id, created_by_id) WHERE (created_by_id IS NOT NULL);
@@ -84,7 +84,7 @@ COMMENT ON COLUMN api_keys.revoked_at IS 'When the key was revoked; null: not re
 COMMENT ON COLUMN api_keys.created_by_id IS 'API key that created the row; null: the operator, on the command line or at the first start.';
 COMMENT ON COLUMN api_keys.created_by_name IS 'Name of that key at the time; null: the operator.';
 COMMENT ON COLUMN api_keys.allowed_networks IS 'Networks that requests with the key may come from, in CIDR notation; null: anywhere.';
-COMMENT ON COLUMN api_keys.revocation_reason IS 'requested: by a key or the operator; leaked: its text was reported; null: requested, if the key is revoked.';
+COMMENT ON COLUMN api_keys.revocation_reason IS 'requested: by a key or the operator; leaked: its text was reported; access_ended: the person who created it lost rights; null: requested, if the key is revoked.';
 COMMENT ON COLUMN api_keys.groups IS 'Groups of the key, which quorums of approval rules name.';
 
 CREATE TABLE approval_counts (

@@ -220,7 +220,7 @@ export class ApiKeysApi extends HttpApiGroup.make("api_keys")
             "Whether the keys that this key created, and the keys that those created in turn, are revoked with it (`revoke`) or remain usable (`keep`, to replace a key that has not leaked). Default `revoke`."
         })
       },
-      error: [NotFound, LastAdminKey]
+      error: [InsufficientScope, NotFound, LastAdminKey]
     })
       .middleware(requires("keys.write"))
       .annotateMerge(
@@ -228,7 +228,7 @@ export class ApiKeysApi extends HttpApiGroup.make("api_keys")
           identifier: "revokeApiKey",
           summary: "Revoke an API key",
           description:
-            "Revokes the key and the keys that it created, unless `made_keys` is `keep`. Idempotent. Revoking the last usable admin key fails with 409 `LAST_ADMIN_KEY`."
+            "Revokes the key and the keys that it created, unless `made_keys` is `keep`. The calling key must have every scope and group of the key (or, for groups, `rules.write`). Idempotent. Revoking the last usable admin key fails with 409 `LAST_ADMIN_KEY`."
         })
       )
   )

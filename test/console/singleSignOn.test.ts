@@ -1,5 +1,6 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
+import { SqlClient } from "effect/sql"
 import { Countersign } from "../../src/testing/index.ts"
 import {
   accessibilityViolations,
@@ -66,11 +67,25 @@ layer(Browser.layer, { excludeTestServices: true, timeout: "120 seconds" })("Sin
           await hers.page.getByText("Ada Lovelace").first().waitFor()
         })
         const { key } = yield* Countersign
+        yield* key({ name: "Hers", preset: "reviewer" }, "acme")
         const { page, pageErrors } = yield* openSignedIn(yield* key({ name: "Root" }, "acme"), "/people")
         const row = page.getByRole("row").filter({ hasText: "ada@example.com" })
         yield* Effect.promise(async () => {
           await row.getByText("Active").waitFor()
           await row.getByText("group finance").waitFor()
+        })
+        // As a key that she created: the console asks whether it stays.
+        const sql = yield* SqlClient.SqlClient
+        yield* sql`
+          UPDATE api_keys SET created_by_id = people.key_id, created_by_name = 'Ada'
+          FROM people WHERE api_keys.org_id = people.org_id AND api_keys.name = 'Hers'
+        `
+        yield* Effect.promise(async () => {
+          await page.reload()
+          await row.getByRole("button", { name: "Block" }).click()
+          const keep = page.getByRole("dialog").getByLabel("Keep the API key that they created")
+          assert.isFalse(await keep.isChecked())
+          await page.getByRole("dialog").getByRole("button", { name: "Cancel" }).click()
         })
         assert.deepStrictEqual(yield* accessibilityViolations(page), [])
         yield* Effect.promise(async () => {

@@ -4,20 +4,21 @@ import { HttpApiEndpoint, HttpApiGroup } from "effect/http-api"
 import { KeyId } from "../../domain/Ids.ts"
 import { Preset } from "../../domain/identity/Scope.ts"
 import { Timestamp } from "../../domain/Time.ts"
+import { MadeKeys } from "../ApiKeys.ts"
 import { Authentication, requires } from "../Authorization.ts"
 import { RequestBody } from "../Middleware.ts"
 import { page, pageQuery } from "../Pagination.ts"
 import { problem } from "../Problem.ts"
-import { NotFound } from "../Problems.ts"
+import { InsufficientScope, LastAdminKey, NotFound } from "../Problems.ts"
 import { withoutNul } from "../Text.ts"
 import { CONSOLE_PATH } from "./consolePath.ts"
 
-/** Blocking oneself could not be undone by the same person. */
+/** Blocking oneself could not be undone by the same person, and whoever is blocked must not let themselves in again. */
 export class OwnAccess extends problem<OwnAccess>()(
   "OWN_ACCESS",
   409,
   "Your own access",
-  "A person cannot block themselves."
+  "A person cannot block themselves, and a key cannot unblock the person who created it or has its verified address."
 ) {}
 
 /** `active`: may sign in. `blocked`: by an administrator. `ended`: no group gives access, or the last sign-in is too long ago. */
@@ -36,6 +37,8 @@ export const Person = Schema.Struct({
   signed_in_at: Timestamp,
   /** Open console sessions. */
   sessions: Schema.Int,
+  /** Usable API keys that the person created, directly or by keys that they created. */
+  made_keys: Schema.Int,
   blocked_at: Schema.NullOr(Timestamp),
   blocked_by: Schema.NullOr(Schema.String)
 }).annotate({ identifier: "Person" })
@@ -66,16 +69,19 @@ export class ConsolePeopleApi extends HttpApiGroup.make("people")
       success: Schema.Struct({ ended: Schema.Int }),
       error: NotFound
     }).middleware(requires("keys.write")),
-    /** Ends the sessions and emails of the person, who cannot sign in again. Idempotent. */
+    /** Ends the sessions and emails of the person, who cannot sign in again, and the keys that they created unless they are kept. Idempotent. */
     HttpApiEndpoint.put("block", "/:id/block", {
       params,
+      query: { made_keys: Schema.optionalKey(MadeKeys) },
       success: Person,
-      error: [NotFound, OwnAccess]
+      error: [InsufficientScope, NotFound, OwnAccess, LastAdminKey]
     }).middleware(requires("keys.write")),
     /** Lets the person sign in again. Idempotent. */
-    HttpApiEndpoint.delete("unblock", "/:id/block", { params, success: Person, error: NotFound }).middleware(
-      requires("keys.write")
-    )
+    HttpApiEndpoint.delete("unblock", "/:id/block", {
+      params,
+      success: Person,
+      error: [InsufficientScope, NotFound, OwnAccess]
+    }).middleware(requires("keys.write"))
   )
   // `/console/people` is the page.
   .prefix(`${CONSOLE_PATH}/people-records`)

@@ -8,7 +8,8 @@ import { timestamp, Timestamp } from "../Time.ts"
 
 export const RevocationReason = documentedEnum({
   requested: "A key with `keys.write`, or the operator, revoked it.",
-  leaked: "Its text was reported as leaked, or that of a key that created it."
+  leaked: "Its text was reported as leaked, or that of a key that created it.",
+  access_ended: "The person who created it, or a key that created it, lost rights by their groups."
 })
 export type RevocationReason = typeof RevocationReason.Type
 

@@ -9,6 +9,7 @@ export const AuditAction = documentedEnum({
   "key.created": "An API key was created.",
   "key.updated": "The name or the email address of an API key was changed.",
   "key.revoked": "An API key was revoked.",
+  "key.rights_reduced": "An API key lost the rights that the person who created it no longer has.",
   "key.verification_email_requested": "A link that verifies the email address of an API key was requested.",
   "key.email_verified": "The owner of an API key's email address confirmed it by a link.",
   "person.created": "Someone signed in with the identity provider for the first time.",

@@ -40,11 +40,13 @@ import {
   limitsIn,
   mayGiveGroup,
   networksWithin,
+  requireRightsOf,
   scopesOf
 } from "./ApiKeys/keyLimits.ts"
 import { makeKeyChanges } from "./ApiKeys/changes.ts"
 import { makeKeyUses } from "./ApiKeys/KeyUses.ts"
-import { makeRevocation, type RevokeOptions } from "./ApiKeys/revocation.ts"
+import type { RevokeOptions } from "./ApiKeys/keyEnds.ts"
+import { makeRevocation } from "./ApiKeys/revocation.ts"
 import { type AuthenticateKey, invalidKey, makeVerifyKey, type VerifyKey } from "./ApiKeys/verifyKey.ts"
 import type { KeyRef } from "./KeyRef.ts"
 import { OrganizationLimits } from "./OrganizationLimits.ts"
@@ -58,7 +60,7 @@ import { atomic } from "../store/transaction.ts"
 import { type Page, toPage } from "../store/Pagination.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
-export type { RevokeOptions } from "./ApiKeys/revocation.ts"
+export type { RevokeOptions } from "./ApiKeys/keyEnds.ts"
 export { addressNotAllowed, type KeyPresentation } from "./ApiKeys/verifyKey.ts"
 
 /** The longest line of keys of which each created the next. It bounds what verifying a key and revoking one cost. */
@@ -130,11 +132,11 @@ export class ApiKeys extends Context.Service<
     readonly verifyEmail: (
       id: KeyId
     ) => Effect.Effect<ApiKey, NotFound | EmailNotVerifiable | RateLimited, Authorized<"keys.write">>
-    /** Idempotent. `Revocations` states how soon the keys are refused on every replica. */
+    /** Revokes a key of which the caller has every right. Idempotent. `Revocations` states how soon the keys are refused on every replica. */
     readonly revoke: (
       id: KeyId,
       options: RevokeOptions
-    ) => Effect.Effect<void, NotFound | LastAdminKey, Authorized<"keys.write">>
+    ) => Effect.Effect<void, NotFound | InsufficientScope | LastAdminKey, Authorized<"keys.write">>
     /**
      * Revokes the usable keys among these leaked texts, with the keys that they created, even an organization's last
      * admin key. Other texts are ignored. Returns the number of keys that were revoked.
@@ -304,6 +306,10 @@ export class ApiKeys extends Context.Service<
         return toPage(request, keys, (key) => key.id)
       })
 
+      const getOf = Effect.fnUntraced(function* (ref: KeyRef) {
+        return (yield* Effect.orDie(findListedKey(sql, ref, yield* clock.now))) ?? (yield* notFound("key"))
+      })
+
       const { revokeLeaked, revokeOf } = makeRevocation({ sql, clock, organizations, audit, revocations })
       const changes = makeKeyChanges({ sql, clock, organizations, audit, links, verifiedOnly })
 
@@ -318,8 +324,7 @@ export class ApiKeys extends Context.Service<
         }),
         get: Effect.fn("ApiKeys.get")(function* (key_id) {
           const { org_id } = yield* Authorized("keys.write")
-          const row = yield* Effect.orDie(findListedKey(sql, { org_id, key_id }, yield* clock.now))
-          return row === undefined ? yield* notFound("key") : toApiKey(row, verifiedOnly)
+          return toApiKey(yield* getOf({ org_id, key_id }), verifiedOnly)
         }),
         create: Effect.fn("ApiKeys.create")(function* (input) {
           const principal = yield* Authorized("keys.write")
@@ -356,7 +361,10 @@ export class ApiKeys extends Context.Service<
           return yield* changes.verifyEmail(yield* Authorized("keys.write"), id)
         }),
         revoke: Effect.fn("ApiKeys.revoke")(function* (id, options) {
-          yield* revokeOf(yield* Authorized("keys.write"), id, options)
+          const principal = yield* Authorized("keys.write")
+          // Rights of a key only shrink, so they may be compared before the revocation.
+          yield* requireRightsOf(yield* getOf({ org_id: principal.org_id, key_id: id }), principal)
+          yield* revokeOf(principal, id, options)
         }),
         revokeLeaked,
         bootstrap: Effect.fn("ApiKeys.bootstrap")(function* ({ org_name, key }) {

@@ -4,7 +4,7 @@ import { Authorized } from "../../api/Authorization.ts"
 import { OwnAccess, type Person } from "../../api/console/People.ts"
 import { notFound } from "../../api/notFound.ts"
 import type { PageRequest } from "../../api/Pagination.ts"
-import type { NotFound } from "../../api/Problems.ts"
+import type { InsufficientScope, LastAdminKey, NotFound } from "../../api/Problems.ts"
 import { EventId, KeyId, type OrgId } from "../../domain/Ids.ts"
 import type { Principal } from "../../domain/identity/Principal.ts"
 import * as ApiKeyFormat from "../../domain/identity/ApiKeyFormat.ts"
@@ -14,7 +14,9 @@ import type { Timestamp } from "../../domain/Time.ts"
 import { type Page, toPage } from "../store/Pagination.ts"
 import { atomic } from "../store/transaction.ts"
 import { StoreClock } from "../store/StoreClock.ts"
-import { insertKey, isNameInUse } from "./ApiKeys/rows.ts"
+import { makeKeyEnds, type RevokeOptions } from "./ApiKeys/keyEnds.ts"
+import { requireRightsOf } from "./ApiKeys/keyLimits.ts"
+import { findKeyWithMade, insertKey, isNameInUse } from "./ApiKeys/rows.ts"
 import { Audit } from "./Audit.ts"
 import type { KeyRef } from "./KeyRef.ts"
 import { Organizations } from "./Organizations.ts"
@@ -22,7 +24,8 @@ import { findListedPerson, listPeople, type PersonFilter, setBlocked } from "./P
 import {
   confirmAddress,
   countPeople,
-  endAccess,
+  findIdentityMakers,
+  findOpenDecisions,
   findPeopleOfSession,
   findPerson,
   type PersonRow,
@@ -128,10 +131,22 @@ export class People extends Context.Service<
       request: PageRequest<KeyId> & PersonFilter
     ) => Effect.Effect<Page<Person, KeyId>, never, Authorized<"keys.write">>
     readonly get: (id: KeyId) => Effect.Effect<Person, NotFound, Authorized<"keys.write">>
-    /** Ends the access of a person, and refuses later sign-ins. Open streams end as a revoked key's do. Idempotent. */
-    readonly block: (id: KeyId) => Effect.Effect<Person, NotFound | OwnAccess, Authorized<"keys.write">>
-    /** Lets a person sign in again. Idempotent. */
-    readonly unblock: (id: KeyId) => Effect.Effect<Person, NotFound, Authorized<"keys.write">>
+    /**
+     * Ends the access of a person of whom the caller has every right and, unless they are kept, the keys that the person created, and refuses
+     * later sign-ins. Open streams end as a revoked key's do. Their decisions stay valid. Idempotent.
+     */
+    readonly block: (
+      id: KeyId,
+      options: RevokeOptions
+    ) => Effect.Effect<
+      Person,
+      NotFound | OwnAccess | InsufficientScope | LastAdminKey,
+      Authorized<"keys.write">
+    >
+    /** Lets a person sign in again who did not create the caller's key. Idempotent. */
+    readonly unblock: (
+      id: KeyId
+    ) => Effect.Effect<Person, NotFound | OwnAccess | InsufficientScope, Authorized<"keys.write">>
     /** The identities that a logout at the provider concerns: of a subject, one for each organization, or of a session of the provider. */
     readonly identitiesOf: (logout: {
       readonly issuer: string
@@ -156,6 +171,17 @@ export class People extends Context.Service<
           Effect.option
         )
 
+      const keyEnds = makeKeyEnds({ sql, audit, revocations })
+
+      /** What an end of access leaves in effect: for the audit log. */
+      const effects = Effect.fnUntraced(function* (ref: KeyRef, ended: ReadonlyArray<KeyId>) {
+        const open = yield* findOpenDecisions(sql, ref.org_id, Arr.dedupe([ref.key_id, ...ended]))
+        return {
+          revoked_keys: ended.filter((key) => key !== ref.key_id).length,
+          ...(open.length === 0 ? {} : { valid_decisions: open })
+        }
+      })
+
       /** Ends the access to organizations that no rule gives. */
       const endOthers = Effect.fnUntraced(function* (
         known: ReadonlyArray<PersonRow>,
@@ -164,10 +190,10 @@ export class People extends Context.Service<
       ) {
         for (const row of known) {
           if (allowed.has(row.org_id) || row.revoked_at !== null) continue
-          yield* endAccess(sql, row, now)
-          const actor = { id: row.key_id, name: row.name }
-          yield* audit.record({ org_id: row.org_id, actor }, "person.access_ended", row.key_id)
-          yield* sql.afterCommit(revocations.publish(row.key_id))
+          const author = { org_id: row.org_id, actor: { id: row.key_id, name: row.name } }
+          const end = { made_keys: "revoke", reason: "access_ended" } as const
+          const ended = yield* Effect.orDie(keyEnds.end(author, row.key_id, end, now))
+          yield* audit.record(author, "person.access_ended", row.key_id, yield* effects(row, ended))
         }
       })
 
@@ -245,6 +271,7 @@ export class People extends Context.Service<
               ...rights,
               scopes: access.scopes
             })
+            yield* Effect.orDie(keyEnds.reduceMade({ org_id, actor }, ref, access, now))
           }
         }
         yield* Effect.orDie(upsertPerson(sql, ref, person, now))
@@ -259,28 +286,25 @@ export class People extends Context.Service<
         return person ?? (yield* notFound("person"))
       })
 
-      /** Changes whether a person is blocked, if that differs. */
-      const change = Effect.fnUntraced(function* (principal: Principal, key_id: KeyId, blocked: boolean) {
-        const { actor, org_id } = principal
-        const ref: KeyRef = { org_id, key_id }
-        return yield* atomically(
+      /** Runs a change of a person of whom the caller has every right, serialized with sign-ins, and returns the person as they are then. */
+      const change = <E>(
+        principal: Principal,
+        key_id: KeyId,
+        run: (person: Person, ref: KeyRef, now: Timestamp) => Effect.Effect<void, E>
+      ) => {
+        const ref: KeyRef = { org_id: principal.org_id, key_id }
+        return atomically(
           Effect.gen(function* () {
-            // Serializes it with sign-ins.
-            yield* organizations.lockForUpdate(org_id)
+            yield* organizations.lockForUpdate(ref.org_id)
             const person = yield* read(ref)
-            if ((person.status === "blocked") === blocked) return person
-            const now = yield* clock.now
-            yield* Effect.orDie(setBlocked(sql, ref, blocked ? { at: now, by: actor.name } : null))
-            if (blocked) {
-              // Unblocking leaves this: access comes with the next sign-in, by the groups of that time.
-              yield* Effect.orDie(endAccess(sql, ref, now))
-              yield* sql.afterCommit(revocations.publish(key_id))
-            }
-            yield* audit.record(principal, blocked ? "person.blocked" : "person.unblocked", key_id)
+            const line = yield* Effect.orDie(findKeyWithMade(sql, ref))
+            const rights = line.find((one) => one.key_id === key_id)
+            if (rights !== undefined) yield* requireRightsOf(rights, principal)
+            yield* run(person, ref, yield* clock.now)
             return yield* read(ref)
           })
         )
-      })
+      }
 
       return People.of({
         list: Effect.fn("People.list")(function* (request) {
@@ -291,15 +315,51 @@ export class People extends Context.Service<
           const { org_id } = yield* Authorized("keys.write")
           return yield* read({ org_id, key_id })
         }),
-        block: Effect.fn("People.block")(function* (id) {
+        block: Effect.fn("People.block")(function* (id, { made_keys }) {
           const principal = yield* Authorized("keys.write")
           if (principal.actor.id === id) {
             return yield* new OwnAccess({ detail: "Ask another administrator to block you." })
           }
-          return yield* change(principal, id, true)
+          return yield* change(
+            principal,
+            id,
+            Effect.fnUntraced(function* ({ status }, ref, now) {
+              // Unblocking leaves this: access comes with the next sign-in, by the groups of that time.
+              const ended = yield* keyEnds
+                .end(principal, id, { made_keys, reason: "requested" }, now)
+                .pipe(Effect.catchTag("SqlError", Effect.die))
+              if (status === "blocked" && ended.length === 0) return
+              yield* Effect.orDie(setBlocked(sql, ref, { at: now, by: principal.actor.name }))
+              yield* audit.record(principal, "person.blocked", id, {
+                made_keys,
+                ...(yield* effects(ref, ended))
+              })
+            })
+          )
         }),
         unblock: Effect.fn("People.unblock")(function* (id) {
-          return yield* change(yield* Authorized("keys.write"), id, false)
+          const principal = yield* Authorized("keys.write")
+          const ref: KeyRef = { org_id: principal.org_id, key_id: id }
+          const sameHuman = yield* Effect.orDie(findIdentityMakers(sql, ref))
+          if (
+            principal.actor.id === id ||
+            principal.makers.includes(id) ||
+            sameHuman.includes(principal.actor.id)
+          ) {
+            return yield* new OwnAccess({
+              detail:
+                "This person created your key, or has its verified address. Ask an administrator with another key."
+            })
+          }
+          return yield* change(
+            principal,
+            id,
+            Effect.fnUntraced(function* ({ status }, ref) {
+              if (status !== "blocked") return
+              yield* Effect.orDie(setBlocked(sql, ref, null))
+              yield* audit.record(principal, "person.unblocked", id)
+            })
+          )
         }),
         identitiesOf: ({ issuer, session, subject }) =>
           Effect.orDie(

@@ -4,7 +4,9 @@ import { generateKeyPairSync, type KeyObject } from "node:crypto"
 import { SqlClient } from "effect/sql"
 import { ConsoleSession } from "../../../src/api/Console.ts"
 import { Person } from "../../../src/api/console/People.ts"
-import { KeyId } from "../../../src/domain/Ids.ts"
+import { KeyId, StepId } from "../../../src/domain/Ids.ts"
+import type { AuditAction } from "../../../src/domain/identity/AuditEntry.ts"
+import { presetScopes } from "../../../src/domain/identity/Scope.ts"
 import { identityMakers } from "../../../src/server/identity/identityMakers.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { consoleHeaders } from "../../support/consoleCookie.ts"
@@ -14,6 +16,14 @@ import { withProvider } from "../../support/singleSignOn.ts"
 const decodeSession = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.NullOr(ConsoleSession)))
 
 const decodePeople = Schema.decodeUnknownSync(Schema.Struct({ people: Schema.Array(Person) }))
+
+const decodeCreated = Schema.decodeUnknownSync(
+  Schema.fromJsonString(Schema.Struct({ key: Schema.Struct({ id: KeyId }), secret: Schema.String }))
+)
+
+const decodeObject = Schema.decodeUnknownSync(
+  Schema.fromJsonString(Schema.Record(Schema.String, Schema.Json))
+)
 
 /** A browser's cookies and navigations, without its pages. */
 class Navigator {
@@ -314,6 +324,115 @@ describe("SingleSignOn", () => {
     )
   )
 
+  /** A person's key of the API, created in their browser. */
+  const createKey = (url: string, browser: Navigator, name: string, more: object = { preset: "admin" }) =>
+    Effect.promise(async () => {
+      const response = await fetch(`${url}/console/api/v1/api-keys`, {
+        method: "POST",
+        headers: { cookie: browser.cookieOf(url), origin: url, "content-type": "application/json" },
+        body: JSON.stringify({ name, ...more })
+      })
+      return decodeCreated(await response.text())
+    })
+
+  /** The status of a request with a key. */
+  const statusWith = (url: string, secret: string) =>
+    Effect.promise(() =>
+      fetch(`${url}/v1/api-keys`, { headers: { authorization: `Bearer ${secret}` } }).then(
+        ({ status }) => status
+      )
+    )
+
+  const blockedBy = (url: string, headers: Record<string, string>, path: string, method = "PUT") =>
+    Effect.promise(async () => {
+      const response = await fetch(`${url}/console/people-records/${path}`, { method, headers })
+      return { status: response.status, body: decodeObject(await response.text()) }
+    })
+
+  it.live("whoever is blocked or loses their groups loses the keys that they made, in the same change", () =>
+    withProvider((provider, url) =>
+      Effect.gen(function* () {
+        const { client, key } = yield* Countersign
+        const groups = (...names: ReadonlyArray<string>) =>
+          provider.accounts.set("ada", { ...provider.accounts.get("ada"), groups: names })
+        groups("admins")
+        const ada = yield* signIn(url)
+        const id = ada.session?.key.id ?? assert.fail("signed in")
+        const made = yield* createKey(url, ada.browser, "Ada's key")
+        const admin = yield* client({ name: "Root" }, "acme")
+        const root = yield* consoleHeaders(yield* key({ name: "Root's key" }, "acme"))
+        const listed = yield* blockedBy(url, root, id, "GET")
+        assert.strictEqual(listed.body["made_keys"], 1)
+        // The key would let its maker in again.
+        const own = yield* consoleHeaders(Redacted.make(made.secret))
+        assert.deepInclude((yield* blockedBy(url, own, `${id}/block`, "DELETE")).body, { code: "OWN_ACCESS" })
+        // A key that may only manage keys does not lock out an admin.
+        const clerk = yield* consoleHeaders(
+          yield* key({ name: "clerk", preset: undefined, scopes: ["keys.write"] }, "acme")
+        )
+        assert.deepInclude((yield* blockedBy(url, clerk, `${id}/block`)).body, { code: "INSUFFICIENT_SCOPE" })
+
+        // Her decision outlives her: a step that she approved and that has no outcome.
+        const agent = yield* client({ name: "agent", preset: "runtime" }, "acme")
+        const { session_id } = yield* agent.sessions.create({ payload: {} })
+        const step = {
+          params: { id: session_id },
+          payload: { step_id: StepId.make("pay"), tool: "pay", action_class: "write" }
+        }
+        const { approval_id } = yield* agent.sessions.step(step)
+        const approved = yield* Effect.promise(() =>
+          fetch(`${url}/v1/agent-approvals/${approval_id ?? ""}/decide`, {
+            method: "POST",
+            headers: { authorization: `Bearer ${made.secret}`, "content-type": "application/json" },
+            body: JSON.stringify({ decision: "approve" })
+          })
+        )
+        assert.strictEqual(approved.status, 200)
+
+        assert.deepInclude((yield* blockedBy(url, root, `${id}/block`)).body, { made_keys: 0 })
+        assert.strictEqual(yield* statusWith(url, made.secret), 401)
+        assert.strictEqual((yield* agent.sessions.step(step)).decision, "allow")
+        const entryOf = (action: AuditAction, target_id: string) =>
+          Effect.map(admin.audit_log.list({ query: { action, target_id } }), ({ entries }) => entries[0])
+        assert.deepStrictEqual((yield* entryOf("person.blocked", id))?.detail, {
+          made_keys: "revoke",
+          revoked_keys: 1,
+          valid_decisions: [approval_id]
+        })
+        assert.deepInclude((yield* entryOf("key.revoked", made.key.id))?.detail, { revoked_with: id })
+
+        // Blocked with the keys kept, and then without.
+        yield* blockedBy(url, root, `${id}/block`, "DELETE")
+        const again = yield* createKey(url, (yield* signIn(url)).browser, "Ada's second key")
+        const kept = yield* blockedBy(url, root, `${id}/block?made_keys=keep`)
+        assert.deepInclude(kept.body, { status: "blocked", made_keys: 1 })
+        assert.strictEqual(yield* statusWith(url, again.secret), 200)
+        assert.deepInclude((yield* blockedBy(url, root, `${id}/block`)).body, { made_keys: 0 })
+        assert.strictEqual(yield* statusWith(url, again.secret), 401)
+
+        // By her groups: with their end, and with a change for what she no longer has.
+        yield* blockedBy(url, root, `${id}/block`, "DELETE")
+        const back = (yield* signIn(url)).browser
+        const wide = yield* createKey(url, back, "wide", { preset: "admin", groups: ["finance", "legal"] })
+        const narrow = yield* createKey(url, back, "narrow", { scopes: ["rules.write"] })
+        groups("approvers")
+        yield* signIn(url)
+        assert.strictEqual(yield* statusWith(url, wide.secret), 403)
+        assert.strictEqual(yield* statusWith(url, narrow.secret), 401)
+        const limited = yield* admin.api_keys.get({ params: { id: wide.key.id } })
+        assert.deepStrictEqual(limited.scopes.toSorted(), [...presetScopes("reviewer")].toSorted())
+        assert.deepStrictEqual([limited.preset, limited.groups], ["admin", ["finance"]])
+        assert.deepInclude((yield* entryOf("key.rights_reduced", wide.key.id))?.detail, { reduced_with: id })
+        groups()
+        yield* signIn(url)
+        assert.strictEqual(yield* statusWith(url, wide.secret), 401)
+        const { revocation_reason } = yield* admin.api_keys.get({ params: { id: wide.key.id } })
+        assert.strictEqual(revocation_reason, "access_ended")
+        assert.deepInclude((yield* entryOf("person.access_ended", id))?.detail, { revoked_keys: 1 })
+      })
+    )
+  )
+
   it.live(
     "the service authenticates by a private key, and not by another one than the provider knows",
     () => {
@@ -535,6 +654,14 @@ describe("SingleSignOn", () => {
               ([row]) => row?.makers
             )
           assert.include((yield* makers()) ?? [], key.id)
+          // Nor does a key of hers let her in again.
+          const own = yield* admin.api_keys.create({
+            payload: { name: "Ada's admin key", preset: "admin", email: "ada@Example.com" }
+          })
+          const headers = yield* consoleHeaders(Redacted.make(own.secret))
+          const path = `${session?.key.id ?? ""}/block`
+          assert.strictEqual((yield* blockedBy(url, headers, path)).status, 200)
+          assert.deepInclude((yield* blockedBy(url, headers, path, "DELETE")).body, { code: "OWN_ACCESS" })
           yield* sql`UPDATE email_addresses SET verified_at = NULL`
           assert.deepStrictEqual(yield* makers(), [])
         })

@@ -6,6 +6,7 @@ export const auditPhrases: Readonly<Record<AuditAction, string>> = {
   "key.created": "created an API key",
   "key.updated": "changed an API key",
   "key.revoked": "revoked an API key",
+  "key.rights_reduced": "lost rights, and so did an API key of theirs",
   "key.verification_email_requested": "requested a link that verifies the email address of an API key",
   "key.email_verified": "recorded that the email address of an API key was confirmed",
   "console.signed_in": "signed in to the console",

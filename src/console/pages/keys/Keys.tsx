@@ -236,7 +236,7 @@ const Row = ({
   const expired = apiKey.expires_at !== null && DateTime.toEpochMillis(apiKey.expires_at) <= now
   const usable = apiKey.revoked_at === null && !expired
   const [isEditing, setIsEditing] = useState(false)
-  // Other keys answer 403; see `ApiKeys.update`.
+  // Other keys answer 403; see `ApiKeys.update` and `ApiKeys.revoke`.
   const editable =
     usable &&
     apiKey.scopes.every((scope) => session.scopes.some((own) => own === scope)) &&
@@ -347,7 +347,7 @@ const Row = ({
             </p>
           </ConfirmButton>
         ) : null}
-        {usable ? (
+        {editable ? (
           <ConfirmButton
             label="Revoke"
             title="Revoke this API key?"

@@ -1,5 +1,6 @@
 import { Schema } from "effect"
 import { Atom } from "effect/reactivity"
+import { useState } from "react"
 import { type Person, PersonStatus } from "../../../api/console/People.ts"
 import { KeyId } from "../../../domain/Ids.ts"
 import { PageTitle } from "../../app/PageTitle.tsx"
@@ -115,7 +116,15 @@ export default function People() {
   )
 }
 
-const columns = ["Person", "Access", "Status", "Last sign-in", "Sessions", { name: "Actions", hidden: true }]
+const columns = [
+  "Person",
+  "Access",
+  "Status",
+  "Last sign-in",
+  "Sessions",
+  "Created keys",
+  { name: "Actions", hidden: true }
+]
 
 /** The person that a link names, above the list: they may be on another page of it, or match none of its filters. */
 const LinkedPerson = ({
@@ -183,7 +192,8 @@ const Row = ({
 }) => {
   const session = useSession()
   const linkedRow = useLinkedRow(isLinked)
-  const { email, groups, id, name, preset, sessions, signed_in_at, status } = person
+  const { email, groups, id, made_keys, name, preset, sessions, signed_in_at, status } = person
+  const [keepsKeys, setKeepsKeys] = useState(false)
   const isSelf = id === session.key.id
   return (
     <tr {...linkedRow}>
@@ -213,6 +223,7 @@ const Row = ({
         <RelativeTime time={signed_in_at} />
       </td>
       <td>{sessions === 0 ? <span className="quiet">none open</span> : `${sessions} open`}</td>
+      <td>{made_keys === 0 ? <span className="quiet">none</span> : made_keys}</td>
       <td className="actions">
         {sessions > 0 && !isSelf ? (
           <ConfirmButton
@@ -250,7 +261,12 @@ const Row = ({
           <ConfirmButton
             label="Block"
             title="Block this person?"
-            act={() => consoleClient.people.block({ params: { id } })}
+            act={() =>
+              consoleClient.people.block({
+                params: { id },
+                query: { made_keys: keepsKeys ? "keep" : "revoke" }
+              })
+            }
             onDone={() => {
               showToast("Person blocked")
               onChanged()
@@ -260,6 +276,18 @@ const Row = ({
               <UntrustedText text={name} /> is signed out within five seconds, gets no more emails and cannot
               sign in until unblocked. Decisions and votes stay as they are.
             </p>
+            {made_keys === 0 ? null : (
+              <label className="check">
+                <input
+                  type="checkbox"
+                  checked={keepsKeys}
+                  onChange={({ target }) => setKeepsKeys(target.checked)}
+                />
+                <span>
+                  Keep {made_keys === 1 ? "the API key" : `the ${made_keys} API keys`} that they created
+                </span>
+              </label>
+            )}
           </ConfirmButton>
         )}
       </td>

@@ -22,8 +22,8 @@ export const ConsolePeopleHttp = HttpApiBuilder.group(
         Effect.map(people.list(query), ({ items, next_cursor }) => ({ people: items, next_cursor })),
       get: ({ params }) => people.get(params.id),
       end_sessions: ({ params }) => Effect.map(endSessions(params.id), (ended) => ({ ended })),
-      block: Effect.fnUntraced(function* ({ params }) {
-        yield* people.block(params.id)
+      block: Effect.fnUntraced(function* ({ params, query }) {
+        yield* people.block(params.id, { made_keys: query.made_keys ?? "revoke" })
         yield* endSessions(params.id)
         return yield* people.get(params.id)
       }),

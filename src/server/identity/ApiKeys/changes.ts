@@ -2,7 +2,7 @@ import { DateTime, Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { ApiKeyChange } from "../../../api/ApiKeys.ts"
 import { notFound } from "../../../api/notFound.ts"
-import { EmailNotVerifiable, InsufficientScope, KeyEnded, RateLimited } from "../../../api/Problems.ts"
+import { EmailNotVerifiable, KeyEnded, RateLimited } from "../../../api/Problems.ts"
 import type { KeyId } from "../../../domain/Ids.ts"
 import type { Principal } from "../../../domain/identity/Principal.ts"
 import type { Timestamp } from "../../../domain/Time.ts"
@@ -12,7 +12,7 @@ import type { Audit } from "../Audit.ts"
 import type { LinkRequest } from "../EmailAddresses.ts"
 import type { Organizations } from "../Organizations.ts"
 import type { VerificationLinks } from "../VerificationLinks.ts"
-import { invalid, mayGiveGroup } from "./keyLimits.ts"
+import { invalid, requireRightsOf } from "./keyLimits.ts"
 import { findListedKey, isNameInUse, type KeyRow, toApiKey, updateKey } from "./rows.ts"
 
 /** Dependencies. */
@@ -95,26 +95,6 @@ export const makeKeyChanges = ({ audit, clock, links, organizations, sql, verifi
       return toApiKey(row, verifiedOnly)
     })
   }
-}
-
-/**
- * A caller can change only keys with rights of its own: by another name it would act as someone with more rights, and
- * approval emails show records that the key's rights allow to read.
- */
-const requireRightsOf = ({ groups, scopes }: KeyRow, caller: Principal) => {
-  const missing = scopes.find((scope) => !caller.scopes.has(scope))
-  if (missing !== undefined) {
-    return new InsufficientScope({
-      detail: `This key cannot change a key with ${missing}, because it does not have that scope.`,
-      required_scope: missing
-    })
-  }
-  return groups.every((group) => mayGiveGroup(caller, group))
-    ? Effect.void
-    : new InsufficientScope({
-        detail: "This key can change only keys of its own groups, because it does not have rules.write.",
-        required_scope: "rules.write"
-      })
 }
 
 /** Why a key cannot be used any more; null if it can. */

@@ -2,7 +2,7 @@
 import { DateTime, Effect } from "effect"
 import { IpNetwork } from "effect/net"
 import type { NewApiKey } from "../../../api/ApiKeys.ts"
-import { InvalidRequest } from "../../../api/Problems.ts"
+import { InsufficientScope, InvalidRequest } from "../../../api/Problems.ts"
 import { findNetworkOutside } from "../../../domain/identity/AllowedNetworks.ts"
 import type { Principal } from "../../../domain/identity/Principal.ts"
 import { presetScopes, type Scope } from "../../../domain/identity/Scope.ts"
@@ -77,3 +77,24 @@ export const scopesOf = (input: NewApiKey): Effect.Effect<ReadonlyArray<Scope>, 
  */
 export const mayGiveGroup = ({ groups, scopes }: Principal, group: string): boolean =>
   scopes.has("rules.write") || groups.includes(group)
+
+/**
+ * A caller can change and revoke only keys, and block only people, with rights of its own: by another name it would act as someone with more
+ * rights, approval emails show records that the rights allow to read, and a key for keys must not lock out the admins.
+ */
+export const requireRightsOf = ({ groups, scopes }: Pick<KeyRow, "groups" | "scopes">, caller: Principal) => {
+  const missing = scopes.find((scope) => !caller.scopes.has(scope))
+  if (missing !== undefined) {
+    return new InsufficientScope({
+      detail: `This key does not have the scope ${missing}, which the other one has.`,
+      required_scope: missing
+    })
+  }
+  return groups.every((group) => mayGiveGroup(caller, group))
+    ? Effect.void
+    : new InsufficientScope({
+        detail:
+          "This key does not have all groups of the other one, and does not have rules.write, which stands in for them.",
+        required_scope: "rules.write"
+      })
+}

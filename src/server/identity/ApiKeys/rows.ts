@@ -324,26 +324,47 @@ export const findAdminKeys = Effect.fnUntraced(function* (
 const usable = (sql: SqlClient.SqlClient, now: Timestamp) =>
   sql`revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ${toDate(now)}::timestamptz)`
 
-const lineRows = rowsOf(Schema.Struct({ key_id: KeyId, revoked: Schema.Boolean }))
+const lineRows = rowsOf(
+  Schema.Struct({
+    key_id: KeyId,
+    revoked: Schema.Boolean,
+    is_person: Schema.Boolean,
+    scopes: Schema.Array(Scope),
+    groups: Schema.Array(Schema.String)
+  })
+)
 
-/** A key and all keys that it created, directly or through keys that they created. Empty if the organization has no such key. */
+/** A key or a person, and all keys that it created, directly or through keys that they created. Empty if the organization has none. */
 export const findKeyWithMade = (sql: SqlClient.SqlClient, { key_id, org_id }: KeyRef) =>
   lineRows.all(sql`
     WITH RECURSIVE line AS (
-      SELECT key_id, revoked_at
+      SELECT key_id
       FROM api_keys
       WHERE org_id = ${org_id}
         AND key_id = ${key_id}
-        AND NOT ${isPerson(sql)}
       UNION
-      SELECT made.key_id, made.revoked_at
+      SELECT made.key_id
       FROM line
         JOIN api_keys AS made ON made.org_id = ${org_id} AND made.created_by_id = line.key_id
     )
-    SELECT key_id, revoked_at IS NOT NULL AS revoked
+    SELECT key_id, revoked_at IS NOT NULL AS revoked, ${isPerson(sql)} AS is_person, ${grantedScopes(sql)} AS scopes, groups
     FROM line
+      JOIN api_keys USING (key_id)
+    WHERE org_id = ${org_id}
     ORDER BY key_id
   `)
+
+/** Replaces a key's rights by fewer ones, within the caller's transaction. */
+export const updateRights = (
+  sql: SqlClient.SqlClient,
+  { key_id, org_id }: KeyRef,
+  { groups, scopes }: Pick<KeyRow, "groups" | "scopes">
+) => sql`
+  UPDATE api_keys
+  SET scopes = ${textArray(scopes)}::text[], groups = ${textArray(groups)}::text[]
+  WHERE org_id = ${org_id}
+    AND key_id = ${key_id}
+`
 
 /** Revokes keys within the caller's transaction. */
 export const revokeKeys = (

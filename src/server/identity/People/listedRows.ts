@@ -26,6 +26,7 @@ const listedRows = rowsOf(
     groups: Schema.Array(Schema.String),
     signed_in_at: TimestampFromDate,
     sessions: Schema.Int,
+    made_keys: Schema.Int,
     blocked_at: Schema.NullOr(TimestampFromDate),
     blocked_by: Schema.NullOr(Schema.String)
   })
@@ -52,7 +53,22 @@ const select = (sql: SqlClient.SqlClient, now: Timestamp) => sql`
       WHERE console_sessions.org_id = people.org_id
         AND console_sessions.key_id = people.key_id
         AND console_sessions.expires_at > ${toDate(now)}::timestamptz
-    ) AS sessions
+    ) AS sessions,
+    (
+      WITH RECURSIVE line AS (
+        SELECT people.key_id
+        UNION
+        SELECT made.key_id
+        FROM line
+          JOIN api_keys AS made ON made.org_id = people.org_id AND made.created_by_id = line.key_id
+      )
+      SELECT count(*)::int
+      FROM line
+        JOIN api_keys AS made ON made.org_id = people.org_id AND made.key_id = line.key_id
+      WHERE made.key_id <> people.key_id
+        AND made.revoked_at IS NULL
+        AND (made.expires_at IS NULL OR made.expires_at > ${toDate(now)}::timestamptz)
+    ) AS made_keys
   FROM people
     JOIN api_keys USING (org_id, key_id)`
 

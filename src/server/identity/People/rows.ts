@@ -1,10 +1,11 @@
 import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
-import { KeyId, OrgId } from "../../../domain/Ids.ts"
+import { ApprovalId, KeyId, OrgId } from "../../../domain/Ids.ts"
 import { Preset, Scope } from "../../../domain/identity/Scope.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
 import { textArray } from "../../store/pgArrays.ts"
 import { rowsOf } from "../../store/rows.ts"
+import { identityMakers } from "../identityMakers.ts"
 import type { KeyRef } from "../KeyRef.ts"
 import { mailbox } from "../mailbox.ts"
 
@@ -100,14 +101,49 @@ export const updateAccess = (
     AND key_id = ${key_id}
 `
 
-/** Ends the access of a person. */
-export const endAccess = (sql: SqlClient.SqlClient, { key_id, org_id }: KeyRef, now: Timestamp) => sql`
-  UPDATE api_keys
-  SET revoked_at = ${toDate(now)}, revocation_reason = 'requested'
-  WHERE org_id = ${org_id}
-    AND key_id = ${key_id}
-    AND revoked_at IS NULL
-`
+const makersRows = rowsOf(Schema.Struct({ makers: Schema.Array(KeyId) }))
+
+/** The keys and people that count as the same human being as a person, and their makers. */
+export const findIdentityMakers = (sql: SqlClient.SqlClient, { key_id, org_id }: KeyRef) =>
+  Effect.map(
+    makersRows.first(sql`
+      SELECT ${identityMakers(sql)} AS makers
+      FROM api_keys
+      WHERE org_id = ${org_id}
+        AND key_id = ${key_id}
+    `),
+    (row) => row?.makers ?? []
+  )
+
+const decisionRows = rowsOf(Schema.Struct({ approval_id: ApprovalId }))
+
+/** Newest decisions of which those in effect are looked for, and most of these that are listed. */
+const MAX_DECISIONS = 10_000
+const MAX_LISTED_DECISIONS = 100
+
+/** The newest approvals that these people and keys gave, alone or among others, and whose steps have no outcome yet. */
+export const findOpenDecisions = (sql: SqlClient.SqlClient, org_id: OrgId, keys: ReadonlyArray<KeyId>) =>
+  Effect.map(
+    decisionRows.all(sql`
+      SELECT DISTINCT approvals.approval_id
+      FROM (
+        SELECT org_id, target_id AS approval_id
+        FROM audit_log
+        WHERE org_id = ${org_id}
+          AND actor_id = ANY (${textArray(keys)})
+          AND action IN ('approval.approved', 'approval.vote_recorded')
+        ORDER BY entry_id DESC
+        LIMIT ${MAX_DECISIONS}
+      ) AS given
+        JOIN approvals USING (org_id, approval_id)
+        JOIN governed_steps USING (org_id, session_id, step_id)
+      WHERE approvals.status IN ('pending', 'approved')
+        AND governed_steps.outcome_status IS NULL
+      ORDER BY approvals.approval_id DESC
+      LIMIT ${MAX_LISTED_DECISIONS}
+    `),
+    (rows) => rows.map(({ approval_id }) => approval_id)
+  )
 
 /** Records that the identity provider has verified the person's address. No link was requested for it. */
 export const confirmAddress = (

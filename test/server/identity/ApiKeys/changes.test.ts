@@ -122,6 +122,42 @@ layer(service(), { excludeTestServices: true })("Changes of API keys", (it) => {
     })
   )
 
+  it.effect("a key revokes only keys of which it has every scope and group, and itself", () =>
+    Effect.gen(function* () {
+      const { client } = yield* Countersign
+      const admin = yield* client({}, "revokes")
+      const clerk = yield* client({ name: "clerk", preset: undefined, scopes: ["keys.write"] }, "revokes")
+      const made = (
+        name: string,
+        scopes: readonly ["keys.write" | "tasks.read"],
+        groups: Array<string> = []
+      ) =>
+        Effect.map(admin.api_keys.create({ payload: { name, scopes, groups } }), ({ key }) => ({
+          params: { id: key.id }
+        }))
+      const [wide, grouped, equal] = [
+        yield* made("wide", ["tasks.read"]),
+        yield* made("grouped", ["keys.write"], ["legal"]),
+        yield* made("equal", ["keys.write"])
+      ]
+      const refused = yield* Effect.flip(clerk.api_keys.revoke(wide))
+      assert.deepInclude(refused, { _tag: "INSUFFICIENT_SCOPE", required_scope: "tasks.read" })
+      const byGroup = yield* Effect.flip(clerk.api_keys.revoke(grouped))
+      assert.deepInclude(byGroup, { _tag: "INSUFFICIENT_SCOPE", required_scope: "rules.write" })
+      yield* clerk.api_keys.revoke(equal)
+      // A foreign key is as unknown as one that does not exist.
+      const { keys } = yield* (yield* client({}, "others")).api_keys.list({ query: {} })
+      const foreign = keys[0]?.id ?? assert.fail("a key")
+      assert.strictEqual(
+        (yield* Effect.flip(clerk.api_keys.revoke({ params: { id: foreign } })))._tag,
+        "NOT_FOUND"
+      )
+      const own = (yield* admin.api_keys.list({ query: { name: "clerk" } })).keys[0]?.id
+      yield* clerk.api_keys.revoke({ params: { id: own ?? assert.fail("its own") } })
+      assert.isNull((yield* admin.api_keys.get(wide)).revoked_at)
+    })
+  )
+
   it.effect("keys are listed by status, by a part of the name, and in three orders, page by page", () =>
     Effect.gen(function* () {
       const admin = yield* (yield* Countersign).client({ name: "owner" }, "filters")

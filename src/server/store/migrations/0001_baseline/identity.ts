@@ -25,13 +25,13 @@ CREATE TABLE api_keys (
   created_by_id text COLLATE "C", -- API key that created the row; null: the operator, on the command line or at the first start.
   created_by_name text, -- Name of that key at the time; null: the operator.
   allowed_networks text[], -- Networks that requests with the key may come from, in CIDR notation; null: anywhere.
-  revocation_reason text, -- requested: by a key or the operator; leaked: its text was reported; null: requested, if the key is revoked.
+  revocation_reason text, -- requested: by a key or the operator; leaked: its text was reported; access_ended: the person who created it lost rights; null: requested, if the key is revoked.
   groups text[] NOT NULL DEFAULT '{}', -- Groups of the key, which quorums of approval rules name.
   PRIMARY KEY (org_id, key_id),
   FOREIGN KEY (org_id) REFERENCES organizations(org_id),
   CHECK ((scopes IS NOT NULL) OR (preset IS NOT NULL)),
   CHECK ((created_by_id IS NULL) = (created_by_name IS NULL)),
-  CHECK (revocation_reason IN ('requested', 'leaked'))
+  CHECK (revocation_reason IN ('requested', 'leaked', 'access_ended'))
 );
 CREATE INDEX api_keys_address ON api_keys (org_id, lower(email)) WHERE email IS NOT NULL;
 CREATE INDEX api_keys_created_by ON api_keys (org_id, created_by_id) WHERE created_by_id IS NOT NULL;
