@@ -13,6 +13,7 @@ CREATE TABLE agent_sessions (
   last_event bigint DEFAULT 0 NOT NULL,
   proposals_until timestamp with time zone,
   grants_until timestamp with time zone,
+  shared boolean DEFAULT false NOT NULL,
   CONSTRAINT agent_sessions_pkey PRIMARY KEY (org_id, session_id)
 ) WITH (fillfactor=50);
 CREATE INDEX agent_sessions_open ON agent_sessions USING btree (org_id) WHERE (closed_at IS NULL);
@@ -29,6 +30,7 @@ COMMENT ON COLUMN agent_sessions.closed_at IS 'When the session was closed; null
 COMMENT ON COLUMN agent_sessions.last_event IS 'Number of the newest event. Raised under the row lock, so that event numbers follow commit order.';
 COMMENT ON COLUMN agent_sessions.proposals_until IS 'When the last unused counter-proposal of the session expires; null: there is none. Steps look for proposals only until then.';
 COMMENT ON COLUMN agent_sessions.grants_until IS 'When the last of its standing grants ends at the latest; null: it has none.';
+COMMENT ON COLUMN agent_sessions.shared IS 'Whether every key that writes sessions may submit its steps, and not only those of its creator.';
 
 CREATE TABLE api_key_uses (
   org_id text COLLATE "C" NOT NULL,

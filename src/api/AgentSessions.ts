@@ -3,15 +3,17 @@ import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/ht
 import { AgentSession, GovernedStep, OutcomeStatus, StepOutcome } from "../domain/approvals/AgentSession.ts"
 import { JsonValue } from "../domain/json/JsonValue.ts"
 import { SessionId, StepId, TaskId } from "../domain/Ids.ts"
-import { Authentication, requires } from "./Authorization.ts"
+import { Authentication, requires, requiresEither } from "./Authorization.ts"
 import { BodyLimit, Idempotent, idempotencyHeaders, RequestBody } from "./Middleware.ts"
 import { listOrder, searchWords } from "./listQuery.ts"
 import { page, pageQuery } from "./Pagination.ts"
 import {
   CursorExpired,
+  InsufficientScope,
   LimitReached,
   NotFound,
   SessionClosed,
+  SessionOfAnotherKey,
   StepAlreadyCompleted,
   StepMismatch,
   StepNotAllowed
@@ -25,6 +27,10 @@ export const NewAgentSession = Schema.Struct({
   }),
   metadata: Schema.optionalKey(Metadata).annotateKey({
     description: "The client's own data: a JSON object of at most 16,384 characters. Default empty."
+  }),
+  shared: Schema.optionalKey(Schema.Boolean).annotateKey({
+    description:
+      "Whether every key with `sessions.write` may submit the session's steps, report their outcomes and close it: for receivers that resume steps with a key of their own. Default `false`: only the key that creates it, the keys that made that one, and the keys that it makes."
   })
 }).annotate({ identifier: "NewAgentSession", description: "An agent session to create." })
 export type NewAgentSession = typeof NewAgentSession.Type
@@ -110,21 +116,22 @@ export class AgentSessionsApi extends HttpApiGroup.make("sessions")
     HttpApiEndpoint.get("get", "/:id", {
       params: { id: SessionId.annotateKey({ description: "The agent session's ID." }) },
       success: AgentSession,
-      error: NotFound
+      error: [InsufficientScope, NotFound]
     })
-      .middleware(requires("sessions.read"))
+      .middleware(requiresEither("sessions.read", "sessions.write"))
       .annotateMerge(
         OpenApi.annotations({
           identifier: "getAgentSession",
           summary: "Get an agent session",
-          description: "Returns one agent session."
+          description:
+            "Returns one agent session. With `sessions.write` alone, only one that belongs to the key or is shared."
         })
       ),
     HttpApiEndpoint.post("step", "/:id/steps", {
       params: { id: SessionId.annotateKey({ description: "The agent session's ID." }) },
       payload: StepRequest,
       success: GovernedStep,
-      error: [NotFound, SessionClosed, StepMismatch, StepAlreadyCompleted, LimitReached]
+      error: [NotFound, SessionOfAnotherKey, SessionClosed, StepMismatch, StepAlreadyCompleted, LimitReached]
     })
       .middleware(requires("sessions.write"))
       .annotateMerge(
@@ -133,6 +140,7 @@ export class AgentSessionsApi extends HttpApiGroup.make("sessions")
           summary: "Submit a governed step",
           description: [
             "Asks for a decision before the agent acts. The first rule that matches decides `allow` or `reject`, or requires approval by a person; then the decision is `pending` and `approval_id` is set.",
+            "The session must belong to the key: see `SESSION_OF_ANOTHER_KEY`.",
             "Idempotent: the same step sent again returns its current decision. With a different tool, action class or arguments it fails with 409 `STEP_MISMATCH`.",
             "Body limit: 4 MiB."
           ].join(" ")
@@ -146,7 +154,7 @@ export class AgentSessionsApi extends HttpApiGroup.make("sessions")
       },
       payload: OutcomeReport,
       success: StepOutcome,
-      error: [NotFound, SessionClosed, StepNotAllowed, StepAlreadyCompleted]
+      error: [NotFound, SessionOfAnotherKey, SessionClosed, StepNotAllowed, StepAlreadyCompleted]
     })
       .middleware(requires("sessions.write"))
       .annotate(BodyLimit, ByteSize.mebibytes(4))
@@ -177,14 +185,14 @@ export class AgentSessionsApi extends HttpApiGroup.make("sessions")
         )
       },
       success: [SessionEventStream, HttpApiSchema.NoContent],
-      error: [NotFound, CursorExpired]
+      error: [InsufficientScope, NotFound, CursorExpired]
     })
-      .middleware(requires("sessions.read"))
+      .middleware(requiresEither("sessions.read", "sessions.write"))
       .annotateMerge(streamDocument),
     HttpApiEndpoint.post("close", "/:id/close", {
       params: { id: SessionId.annotateKey({ description: "The agent session's ID." }) },
       success: AgentSession,
-      error: NotFound
+      error: [NotFound, SessionOfAnotherKey]
     })
       .middleware(requires("sessions.write"))
       .annotateMerge(
@@ -192,7 +200,7 @@ export class AgentSessionsApi extends HttpApiGroup.make("sessions")
           identifier: "closeAgentSession",
           summary: "Close an agent session",
           description:
-            "Closes the session: its pending approvals expire with the outcome `reject`, and its event stream ends. Idempotent."
+            "Closes the session: its pending approvals expire with the outcome `reject`, and its event stream ends. The session must belong to the key, or the key have `approvals.admin`, so that an admin can stop any agent. Idempotent."
         })
       )
   )

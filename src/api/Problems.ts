@@ -84,6 +84,13 @@ export class SelfApproval extends problem<SelfApproval>()(
   "The API key that submitted the step cannot decide it, nor can a key that it created. A rule with `self_approval` allows it."
 ) {}
 
+export class SessionOfAnotherKey extends problem<SessionOfAnotherKey>()(
+  "SESSION_OF_ANOTHER_KEY",
+  403,
+  "Session of another key",
+  "The agent session belongs to the API key that created it, the keys that made that one, and the keys that it made. `detail` names the key. Use one of these keys, or create sessions with `shared: true`."
+) {}
+
 export class SelfReview extends problem<SelfReview>()(
   "SELF_REVIEW",
   403,

@@ -277,6 +277,7 @@ const session = {
   status: "open",
   created_at: "2026-11-21T05:00:00.000Z",
   created_by: agent,
+  shared: false,
   closed_at: null
 }
 

@@ -13,9 +13,7 @@ const flags = {
     Flag.optional
   ),
   keyFile: pathFlag("key-file").pipe(
-    Flag.withDescription(
-      "File with the API key, of the preset runtime. Default: the variable COUNTERSIGN_KEY"
-    ),
+    Flag.withDescription("File with the API key, of the preset hook. Default: the variable COUNTERSIGN_KEY"),
     Flag.optional
   ),
   wait: Flag.String("wait").pipe(

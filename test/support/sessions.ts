@@ -1,7 +1,7 @@
 import { Array as Arr, Context, DateTime, Effect, Layer, Option, Stream } from "effect"
 import { Sse } from "effect/encoding"
 import { SqlClient } from "effect/sql"
-import { Authorized } from "../../src/api/Authorization.ts"
+import { AuthorizedEither } from "../../src/api/Authorization.ts"
 import { generateTraceId, KeyId, OrgId, SessionId, StepId } from "../../src/domain/Ids.ts"
 import type { Principal } from "../../src/domain/identity/Principal.ts"
 import { type NewSessionEvent, sessionClosedEvent } from "../../src/domain/approvals/SessionEvent.ts"
@@ -88,7 +88,8 @@ export const closeSession = (session: SessionKey) =>
   }).pipe(Effect.orDie)
 
 /** Runs an effect as this principal. */
-export const as = (principal: Principal) => Effect.provideService(Authorized("sessions.read"), principal)
+export const as = (principal: Principal) =>
+  Effect.provideService(AuthorizedEither("sessions.read", "sessions.write"), principal)
 
 /** The numbers of the events in a stream of bytes, as they arrive. */
 export const numbersOf = (bytes: Stream.Stream<Uint8Array>): Stream.Stream<number> =>

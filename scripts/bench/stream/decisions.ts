@@ -124,8 +124,8 @@ export const decisions = async (): Promise<void> => {
       Effect.flatMap(
         SqlClient.SqlClient,
         (sql) => sql`
-          INSERT INTO agent_sessions (org_id, session_id, trace_id, created_at, created_by_id, created_by_name, metadata)
-          SELECT org_id, 'ses_' || lpad(to_hex(n), 32, '0'), md5(n::text), now(), ${`key_${"0".repeat(32)}`}, 'bench', '{}'
+          INSERT INTO agent_sessions (org_id, session_id, trace_id, created_at, created_by_id, created_by_name, metadata, shared)
+          SELECT org_id, 'ses_' || lpad(to_hex(n), 32, '0'), md5(n::text), now(), ${`key_${"0".repeat(32)}`}, 'bench', '{}', true
           FROM organizations, generate_series(0, ${SESSIONS}::int) AS n
         `
       )

@@ -115,8 +115,8 @@ try {
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       yield* sql`
-        INSERT INTO agent_sessions (org_id, session_id, trace_id, created_at, created_by_id, created_by_name, metadata)
-        SELECT org_id, 'ses_' || lpad(to_hex(n), 32, '0'), md5(n::text), now(), ${`key_${"0".repeat(32)}`}, 'bench', '{}'
+        INSERT INTO agent_sessions (org_id, session_id, trace_id, created_at, created_by_id, created_by_name, metadata, shared)
+        SELECT org_id, 'ses_' || lpad(to_hex(n), 32, '0'), md5(n::text), now(), ${`key_${"0".repeat(32)}`}, 'bench', '{}', true
         FROM organizations, generate_series(0, ${subscribers}::int) AS n
       `
       yield* sql`ANALYZE agent_sessions`

@@ -184,7 +184,7 @@ export const installHooks = Effect.fnUntraced(function* (flags: InstallFlags) {
   const installation: HookInstallation = { vendor: agent, url, http, wait: { text, millis }, defer, program }
   const isWritten = yield* changeSettings(flags, (before) => withHooks(before, installation))
   if (!isWritten) return
-  yield* Console.error("The hooks read the API key from COUNTERSIGN_KEY. Use a key of the preset runtime.")
+  yield* Console.error("The hooks read the API key from COUNTERSIGN_KEY. Use a key of the preset hook.")
   if (agent === "codex")
     yield* Console.error("Codex runs a new hook only after you have trusted it: enter /hooks in Codex.")
 })

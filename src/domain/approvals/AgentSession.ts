@@ -23,6 +23,10 @@ export const AgentSession = Schema.Struct({
   }).annotateKey({ description: "Whether the session accepts steps." }),
   created_at: timestamp("When the session was created."),
   created_by: Actor.annotateKey({ description: "The API key that created the session." }),
+  shared: Schema.Boolean.annotateKey({
+    description:
+      "Whether every key with `sessions.write` may submit steps. If not: this key, the keys that made it, and the keys that it made."
+  }),
   closed_at: Schema.NullOr(Timestamp).annotateKey({
     description: "When the session was closed. Null while it is open."
   })

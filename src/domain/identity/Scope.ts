@@ -16,7 +16,7 @@ const purposes = {
   "runs.read": "Read the runs of tasks: their inputs, answers and metadata.",
   "datasets.read": "Read and export dataset versions.",
   "sessions.read": "Read agent sessions and follow their events.",
-  "sessions.write": "Create and close agent sessions; submit steps and outcomes.",
+  "sessions.write": "Create agent sessions; submit steps and outcomes in those of the key; read and close those.",
   "approvals.read": "Read approvals and approval rules.",
   "approvals.decide": "Decide approvals in stage `reviewer`.",
   "approvals.admin": "Decide escalated approvals, with `approvals.decide`; read the audit log.",
@@ -40,6 +40,7 @@ export const Preset = documentedEnum({
   reviewer:
     "For people who decide: `feedback.read`, `feedback.write`, `tasks.read`, `runs.read`, `datasets.read`, `sessions.read`, `approvals.read`, `approvals.decide`.",
   runtime: "For agents: `tasks.read`, `tasks.run`, `sessions.read`, `sessions.write`, `approvals.read`.",
+  hook: "For coding agents, which read no sessions but their own: `sessions.write`.",
   integration: "For products that send feedback: `feedback.write`, `feedback.read`.",
   end_user_feedback: "For servers whose pages collect feedback of end users: `feedback.create`."
 })
@@ -58,6 +59,7 @@ const presets: Record<Preset, ReadonlyArray<Scope>> = {
     "approvals.decide"
   ],
   runtime: ["tasks.read", "tasks.run", "sessions.read", "sessions.write", "approvals.read"],
+  hook: ["sessions.write"],
   integration: ["feedback.write", "feedback.read"],
   end_user_feedback: ["feedback.create"]
 }

@@ -173,13 +173,12 @@ const make = Effect.fnUntraced(function* (limits: DecisionWaitLimits) {
     }
   })
 
-  /** Tells what rejected a step. The comment only to a key that may read approvals or sessions. */
+  /** Tells what rejected a step, in a session of the caller's key. */
   const describe = Effect.fnUntraced(function* (principal: Principal, answer: GovernedStep) {
     const { approval_id, decision_source, proposal, reason } = answer
     const cause = rejectionCause(decision_source)
-    const mayRead = principal.scopes.has("approvals.read") || principal.scopes.has("sessions.read")
     const comment =
-      cause === "person" && mayRead && approval_id !== null
+      cause === "person" && approval_id !== null
         ? yield* Effect.orDie(findComment(sql, principal.org_id, approval_id))
         : null
     return describeRejection({

@@ -1,6 +1,9 @@
 import { Context, Effect, Layer, Schema } from "effect"
 import { SqlClient } from "effect/sql"
-import { type OrgId, SessionId, TaskId } from "../../domain/Ids.ts"
+import { InsufficientScope, SessionOfAnotherKey } from "../../api/Problems.ts"
+import type { Actor, Principal } from "../../domain/identity/Principal.ts"
+import { KeyId, OrgId, SessionId, TaskId } from "../../domain/Ids.ts"
+import { keyMakers } from "../identity/keyMakers.ts"
 import { LruCache } from "../concurrency/LruCache.ts"
 import { makeStatementBatcher } from "../store/makeStatementBatcher.ts"
 import { textArray } from "../store/pgArrays.ts"
@@ -13,9 +16,19 @@ import { rowsOf } from "../store/rows.ts"
 export interface SessionFact {
   readonly org_id: OrgId
   readonly task_id: TaskId | null
+  readonly created_by: Actor
+  /** The keys that made that key. */
+  readonly makers: ReadonlyArray<KeyId>
+  readonly shared: boolean
 }
 
-/** Sessions that one replica caches. An entry takes some 200 bytes. */
+/** Whether a session belongs to the caller's key: it created the session, or made the key that did, or was made by it. */
+const isOwn = ({ actor, makers }: Principal, session: SessionFact): boolean =>
+  session.created_by.id === actor.id ||
+  makers.includes(session.created_by.id) ||
+  session.makers.includes(actor.id)
+
+/** Sessions that one replica caches. An entry takes some 400 bytes. */
 const MAX_CACHED = 20_000
 
 /** Sessions that one statement looks up. */
@@ -27,6 +40,19 @@ export class SessionFacts extends Context.Service<
   {
     /** The facts of the organization's session; undefined if there is none. */
     readonly find: (org_id: OrgId, session_id: SessionId) => Effect.Effect<SessionFact | undefined>
+    /**
+     * Fails unless the caller may submit steps in the session: it is the caller's own, or shared. Returns whether it is the caller's own, as far
+     * as it is known: whoever reads the session afterwards finds that there is none.
+     */
+    readonly requireWritable: (
+      principal: Principal,
+      session_id: SessionId
+    ) => Effect.Effect<boolean, SessionOfAnotherKey>
+    /** Fails unless the caller may read the session: any with `sessions.read`, and otherwise one in which it may submit steps. */
+    readonly requireReadable: (
+      principal: Principal,
+      session_id: SessionId
+    ) => Effect.Effect<void, InsufficientScope>
     /** Caches the facts of a session that was just created. */
     readonly add: (session_id: SessionId, fact: SessionFact) => void
   }
@@ -41,33 +67,53 @@ export class SessionFacts extends Context.Service<
         maxBatch: MAX_BATCH,
         run: Effect.fnUntraced(function* (wanted: ReadonlyArray<SessionKey>) {
           const rows = yield* factRows.all(sql`
-            SELECT s.org_id, s.session_id, s.task_id
+            SELECT s.org_id, s.session_id, s.task_id, s.created_by_id, s.created_by_name, s.shared,
+              ${keyMakers(sql)} AS makers
             FROM unnest(
               ${textArray(wanted.map(({ org_id }) => org_id))}::text[],
               ${textArray(wanted.map(({ session_id }) => session_id))}::text[]
             ) AS wanted (org_id, session_id)
             JOIN agent_sessions s USING (org_id, session_id)
+            LEFT JOIN api_keys ON api_keys.org_id = s.org_id AND api_keys.key_id = s.created_by_id
           `)
-          const found = new Map(rows.map((row) => [`${row.org_id} ${row.session_id}`, row.task_id]))
-          return wanted.map(({ org_id, session_id }): { readonly fact: SessionFact | undefined } => {
-            const task_id = found.get(`${org_id} ${session_id}`)
-            return { fact: task_id === undefined ? undefined : { org_id, task_id } }
-          })
+          const found = new Map(
+            rows.map(({ created_by_id, created_by_name, session_id, ...row }): [string, SessionFact] => [
+              `${row.org_id} ${session_id}`,
+              { ...row, created_by: { id: created_by_id, name: created_by_name } }
+            ])
+          )
+          return wanted.map(({ org_id, session_id }) => ({ fact: found.get(`${org_id} ${session_id}`) }))
         })
       })
 
       const add = (session_id: SessionId, fact: SessionFact): void => cache.set(session_id, fact, 1)
 
+      const find: SessionFacts["Service"]["find"] = (org_id, session_id) => {
+        const cached = cache.get(session_id)
+        if (cached !== undefined) return Effect.succeed(cached.org_id === org_id ? cached : undefined)
+        return Effect.map(Effect.orDie(read({ org_id, session_id })), ({ fact }) => {
+          if (fact !== undefined) add(session_id, fact)
+          return fact
+        })
+      }
+
       return SessionFacts.of({
         add,
-        find: (org_id, session_id) => {
-          const cached = cache.get(session_id)
-          if (cached !== undefined) return Effect.succeed(cached.org_id === org_id ? cached : undefined)
-          return Effect.map(Effect.orDie(read({ org_id, session_id })), ({ fact }) => {
-            if (fact !== undefined) add(session_id, fact)
-            return fact
-          })
-        }
+        find,
+        requireWritable: (principal, session_id) =>
+          Effect.flatMap(find(principal.org_id, session_id), (session) => {
+            const own = session === undefined || isOwn(principal, session)
+            return own || session.shared ? Effect.succeed(own) : Effect.fail(ofAnotherKey(session))
+          }),
+        requireReadable: (principal, session_id) =>
+          principal.scopes.has("sessions.read")
+            ? Effect.void
+            : Effect.flatMap(find(principal.org_id, session_id), (session) =>
+                // The same for a session that does not exist.
+                session !== undefined && (session.shared || isOwn(principal, session))
+                  ? Effect.void
+                  : Effect.fail(notReadable)
+              )
       })
     })
   )
@@ -79,5 +125,23 @@ interface SessionKey {
 }
 
 const factRows = rowsOf(
-  Schema.Struct({ org_id: Schema.String, session_id: SessionId, task_id: Schema.NullOr(TaskId) })
+  Schema.Struct({
+    org_id: OrgId,
+    session_id: SessionId,
+    task_id: Schema.NullOr(TaskId),
+    created_by_id: KeyId,
+    created_by_name: Schema.String,
+    shared: Schema.Boolean,
+    makers: Schema.Array(KeyId)
+  })
 )
+
+const ofAnotherKey = ({ created_by: { id, name } }: SessionFact) =>
+  new SessionOfAnotherKey({
+    detail: `This session belongs to the API key "${name}" (${id}). Use that key or one that it made, or create sessions with \`"shared": true\`.`
+  })
+
+const notReadable = new InsufficientScope({
+  detail: "Without the scope sessions.read, this key reads only sessions of its own.",
+  required_scope: "sessions.read"
+})

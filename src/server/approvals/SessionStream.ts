@@ -13,12 +13,19 @@ import {
   type Stream
 } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
-import { Authorized } from "../../api/Authorization.ts"
+import { type Authorized, AuthorizedEither } from "../../api/Authorization.ts"
 import { notFound } from "../../api/notFound.ts"
-import { CursorExpired, InvalidRequest, type NotFound, Unavailable } from "../../api/Problems.ts"
+import {
+  CursorExpired,
+  type InsufficientScope,
+  InvalidRequest,
+  type NotFound,
+  Unavailable
+} from "../../api/Problems.ts"
 import type { SessionId } from "../../domain/Ids.ts"
 import { runWorker, startWorkers } from "../concurrency/Worker.ts"
 import { Revocations } from "../identity/Revocations.ts"
+import { SessionFacts } from "./SessionFacts.ts"
 import { SessionSignals } from "./SessionSignals.ts"
 import { makeHub, type StreamRefusal } from "./SessionStream/Hub.ts"
 import { findMissedSignals, findSessionState, readEvents } from "./SessionStream/rows.ts"
@@ -80,8 +87,8 @@ export class SessionStream extends Context.Service<
       cursor: number | undefined
     ) => Effect.Effect<
       Option.Option<Stream.Stream<Uint8Array>>,
-      NotFound | CursorExpired | InvalidRequest | Unavailable,
-      Authorized<"sessions.read"> | Scope.Scope
+      NotFound | InsufficientScope | CursorExpired | InvalidRequest | Unavailable,
+      Authorized<"sessions.read" | "sessions.write"> | Scope.Scope
     >
     /** The number of open streams of this replica. */
     readonly size: Effect.Effect<number>
@@ -95,7 +102,7 @@ export class SessionStream extends Context.Service<
 >()("countersign/server/approvals/SessionStream") {
   static readonly layer = (
     options: SessionStreamOptions = {}
-  ): Layer.Layer<SessionStream, never, SqlClient.SqlClient | SessionSignals | Revocations> =>
+  ): Layer.Layer<SessionStream, never, SqlClient.SqlClient | SessionFacts | SessionSignals | Revocations> =>
     Layer.effect(SessionStream, make(options))
 
   /**
@@ -109,6 +116,7 @@ export class SessionStream extends Context.Service<
 
 const make = Effect.fnUntraced(function* (options: SessionStreamOptions) {
   const sql = yield* SqlClient.SqlClient
+  const facts = yield* SessionFacts
   const maxStreams = options.maxStreams ?? 20_000
   const maxPerOrganization = options.maxStreamsPerOrganization ?? Math.ceil(maxStreams * 0.75)
   const readPermits = yield* Semaphore.make(MAX_CONCURRENT_READS)
@@ -176,10 +184,12 @@ const make = Effect.fnUntraced(function* (options: SessionStreamOptions) {
 
   return SessionStream.of({
     open: Effect.fn("SessionStream.open")(function* (id, cursor) {
-      const { actor, org_id } = yield* Authorized("sessions.read")
+      const principal = yield* AuthorizedEither("sessions.read", "sessions.write")
+      const { actor, org_id } = principal
       const refusal = hub.refusalOf(org_id)
       // Before the query, which a refusal should not cost.
       if (refusal !== undefined) return yield* new Unavailable({ detail: refusals[refusal] })
+      yield* facts.requireReadable(principal, id)
       const session = { org_id, session_id: id }
       const state = yield* Effect.orDie(findSessionState(sql, session))
       if (state === undefined) return yield* notFound("session")

@@ -1,10 +1,15 @@
 import { Array as Arr, Context, Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import type { AgentSessionFilter, NewAgentSession } from "../../api/AgentSessions.ts"
-import { Authorized } from "../../api/Authorization.ts"
+import { Authorized, AuthorizedEither } from "../../api/Authorization.ts"
 import type { PageRequest } from "../../api/Pagination.ts"
 import { notFound } from "../../api/notFound.ts"
-import { LimitReached, type NotFound } from "../../api/Problems.ts"
+import {
+  type InsufficientScope,
+  LimitReached,
+  type NotFound,
+  type SessionOfAnotherKey
+} from "../../api/Problems.ts"
 import type { AgentSession } from "../../domain/approvals/AgentSession.ts"
 import { transition } from "../../domain/approvals/ApprovalState.ts"
 import { type ApprovalId, generateTraceId, type OrgId, SessionId } from "../../domain/Ids.ts"
@@ -56,10 +61,21 @@ export class Sessions extends Context.Service<
     readonly list: (
       request: PageRequest<SessionId> & AgentSessionFilter
     ) => Effect.Effect<Page<AgentSession, SessionId>, never, Authorized<"sessions.read">>
-    /** Returns one session. */
-    readonly get: (id: SessionId) => Effect.Effect<AgentSession, NotFound, Authorized<"sessions.read">>
-    /** Closes a session: expires its pending approvals with the outcome reject and no decider, and ends its grants. Idempotent. */
-    readonly close: (id: SessionId) => Effect.Effect<AgentSession, NotFound, Authorized<"sessions.write">>
+    /** Returns one session, which the caller must be able to read. */
+    readonly get: (
+      id: SessionId
+    ) => Effect.Effect<
+      AgentSession,
+      NotFound | InsufficientScope,
+      Authorized<"sessions.read" | "sessions.write">
+    >
+    /**
+     * Closes a session of the caller, or any with `approvals.admin`: expires its pending approvals with the outcome reject and no decider, and
+     * ends its grants. Idempotent.
+     */
+    readonly close: (
+      id: SessionId
+    ) => Effect.Effect<AgentSession, NotFound | SessionOfAnotherKey, Authorized<"sessions.write">>
   }
 >()("countersign/server/approvals/Sessions") {
   static readonly layer = Layer.effect(
@@ -107,7 +123,7 @@ export class Sessions extends Context.Service<
       return Sessions.of({
         // `Effect.fnUntraced` and batched: this is a hot path. The response is complete before the insert, so nothing is read back.
         create: Effect.fnUntraced(function* (input) {
-          const { org_id, actor } = yield* Authorized("sessions.write")
+          const { actor, makers, org_id } = yield* Authorized("sessions.write")
           const task_id = input.task_id ?? null
           if (task_id !== null) yield* requireTask(sql, org_id, task_id, "#/task_id")
           if (openSessions > 0) yield* requireCapacity(org_id)
@@ -121,10 +137,14 @@ export class Sessions extends Context.Service<
             status: "open",
             created_at: now,
             created_by: actor,
+            shared: input.shared ?? false,
             closed_at: null
           }
           yield* Effect.orDie(insert({ org_id, session, metadata: JSON.stringify(session.metadata) }))
-          if (!(yield* isInTransaction)) facts.add(session.session_id, { org_id, task_id })
+          if (!(yield* isInTransaction)) {
+            const { created_by, shared } = session
+            facts.add(session.session_id, { org_id, task_id, created_by, makers, shared })
+          }
           return session
         }),
         list: Effect.fn("Sessions.list")(function* (request) {
@@ -132,12 +152,16 @@ export class Sessions extends Context.Service<
           return yield* listSessions(sql, org_id, request)
         }, Effect.orDie),
         get: Effect.fn("Sessions.get")(function* (id) {
-          const { org_id } = yield* Authorized("sessions.read")
+          const principal = yield* AuthorizedEither("sessions.read", "sessions.write")
+          const { org_id } = principal
+          yield* facts.requireReadable(principal, id)
           return yield* orNotFound(yield* Effect.orDie(findSession(sql, org_id, id)))
         }),
         close: Effect.fn("Sessions.close")(function* (id) {
           const principal = yield* Authorized("sessions.write")
           const { org_id } = principal
+          // An admin can stop any agent.
+          if (!principal.scopes.has("approvals.admin")) yield* facts.requireWritable(principal, id)
           return yield* atomically(
             Effect.gen(function* () {
               const locked = Option.getOrUndefined(yield* lockSessionForUpdate(sql, org_id, id))

@@ -220,6 +220,7 @@ export class Steps extends Context.Service<
       return Steps.of({
         check: Effect.fn("Steps.check")(function* (session_id, step) {
           const principal = yield* Authorized("sessions.write")
+          const isOwn = yield* facts.requireWritable(principal, session_id)
           yield* requireCapacity(principal.org_id, session_id, step.step_id)
           const texts = makeRequestTexts(principal, session_id, step)
           const answer = (yield* isInTransaction)
@@ -229,10 +230,11 @@ export class Steps extends Context.Service<
           // Not under the session's lock, where a repeated step is compared by it.
           yield* texts.digestWith(step)
           yield* nextTurn
-          return yield* yieldingOnly(inTransaction.check(principal, session_id, step, texts))
+          return yield* yieldingOnly(inTransaction.check(principal, session_id, step, texts, isOwn))
         }),
         complete: Effect.fn("Steps.complete")(function* (session_id, step_id, report) {
           const principal = yield* Authorized("sessions.write")
+          yield* facts.requireWritable(principal, session_id)
           const outcome = (yield* isInTransaction)
             ? undefined
             : yield* completeShared(principal, session_id, step_id, report)

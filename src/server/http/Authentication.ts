@@ -116,6 +116,7 @@ export const layerScopeChecks: Layer.Layer<ScopeChecks> = Layer.mergeAll(
     "feedback.create",
     "feedback.write"
   ]),
+  layerScopeCheckOf(requiresEither("sessions.read", "sessions.write"), ["sessions.read", "sessions.write"]),
   ...Arr.map(scopes, layerScopeCheck)
 )
 

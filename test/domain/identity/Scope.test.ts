@@ -15,7 +15,7 @@ const table: Readonly<Record<Scope, ReadonlyArray<Preset>>> = {
   "runs.read": ["admin", "reviewer"],
   "datasets.read": ["admin", "reviewer"],
   "sessions.read": ["admin", "reviewer", "runtime"],
-  "sessions.write": ["admin", "runtime"],
+  "sessions.write": ["admin", "runtime", "hook"],
   "approvals.read": ["admin", "reviewer", "runtime"],
   // Never `runtime`: agents would approve their own steps.
   "approvals.decide": ["admin", "reviewer"],

@@ -7,6 +7,7 @@ import * as Database from "../../../src/server/store/Database.ts"
 import { transaction } from "../../../src/server/store/transaction.ts"
 import { Revocations } from "../../../src/server/identity/Revocations.ts"
 import { SessionEvents } from "../../../src/server/approvals/SessionEvents.ts"
+import { SessionFacts } from "../../../src/server/approvals/SessionFacts.ts"
 import { SessionSignals } from "../../../src/server/approvals/SessionSignals.ts"
 import { SessionStream, type SessionStreamOptions } from "../../../src/server/approvals/SessionStream.ts"
 import type { SessionKey } from "../../../src/server/approvals/SessionStream/Subscription.ts"
@@ -27,7 +28,7 @@ const layerStreams = (options?: SessionStreamOptions) =>
   SessionStream.layer(options).pipe(
     Layer.provideMerge(Layer.mergeAll(SessionEvents.layer, Revocations.layer({ pollEvery: "1 hour" }))),
     Layer.provideMerge(SessionSignals.layer()),
-    Layer.provide(StoreClock.layer)
+    Layer.provide([SessionFacts.layer, StoreClock.layer])
   )
 
 /** A second replica on the same database. */

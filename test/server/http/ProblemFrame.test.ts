@@ -268,9 +268,9 @@ layer(service().pipe(Layer.provide(Logger.layer([logger]))), { excludeTestServic
 
     it.effect("an unencoded semicolon in a step's id is part of it", () =>
       Effect.gen(function* () {
-        const { client, key: newKey } = yield* Countersign
+        const { clientWith, key: newKey } = yield* Countersign
         const key = yield* newKey()
-        const admin = yield* client()
+        const admin = yield* clientWith(key)
         yield* admin.approval_rules.replace({ payload: { rules: [{ effect: "allow" }] } })
         const { session_id } = yield* admin.sessions.create({})
         const step_id = StepId.make("a;b")

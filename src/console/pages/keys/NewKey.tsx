@@ -17,6 +17,7 @@ const purposes: Record<Preset, string> = {
   admin: "full access, including settings",
   reviewer: "people who decide approvals and review feedback",
   runtime: "agents and task runners",
+  hook: "coding agents, which read no sessions but their own",
   integration: "systems that submit feedback",
   end_user_feedback: "servers whose pages collect feedback of end users"
 }

@@ -8,7 +8,7 @@ import { Link } from "../../app/router.tsx"
 import type { PageProps } from "../../app/routes.ts"
 import { refresh, useAtomValue } from "../../state/atoms.ts"
 import { apiClient } from "../../state/apiClient.ts"
-import { useCan } from "../../state/session.ts"
+import { useCan, useSession } from "../../state/session.ts"
 import { Badge } from "../../ui/Badge.tsx"
 import { CopyableId } from "../../ui/CopyButton.tsx"
 import { CopyCurl } from "../../ui/CopyCurl.tsx"
@@ -68,6 +68,10 @@ const Timeline = ({ id, session }: { readonly id: SessionId; readonly session: A
   const cause = Option.getOrUndefined(AsyncResult.cause(result))
   const steps = groupByStep(events)
   usePageTitle(...sessionTitle(session))
+  const { key } = useSession()
+  // The sessions of keys that this one made, or that made it, can be closed by the API.
+  const closable =
+    can("sessions.write") && (can("approvals.admin") || session.shared || session.created_by.id === key.id)
   const closed = session.status === "closed" || events.at(-1)?.type === "session:closed"
   return (
     <div className="stack">
@@ -77,7 +81,7 @@ const Timeline = ({ id, session }: { readonly id: SessionId; readonly session: A
       <PageHeader
         title="Session"
         aside={
-          closed || !can("sessions.write") ? null : (
+          closed || !closable ? null : (
             <ConfirmButton
               small={false}
               label="Close session"

@@ -6,7 +6,7 @@ import type { AgentSession } from "../../../domain/approvals/AgentSession.ts"
 import { KeyId, type OrgId, SessionId, TaskId, TraceId } from "../../../domain/Ids.ts"
 import { JsonValue } from "../../../domain/json/JsonValue.ts"
 import { TimestampFromDate } from "../../../domain/Time.ts"
-import { textArray, timestamptzArray } from "../../store/pgArrays.ts"
+import { boolArray, textArray, timestamptzArray } from "../../store/pgArrays.ts"
 import { findByWords } from "../../store/findByWords.ts"
 import {
   type Page,
@@ -25,6 +25,7 @@ const SessionRow = Schema.Struct({
   created_at: TimestampFromDate,
   created_by_id: KeyId,
   created_by_name: Schema.String,
+  shared: Schema.Boolean,
   closed_at: Schema.NullOr(TimestampFromDate)
 })
 
@@ -40,6 +41,7 @@ const toSession = (row: typeof SessionRow.Type): AgentSession => ({
   status: row.closed_at === null ? "open" : "closed",
   created_at: row.created_at,
   created_by: { id: row.created_by_id, name: row.created_by_name },
+  shared: row.shared,
   closed_at: row.closed_at
 })
 
@@ -53,9 +55,9 @@ export interface NewSessionRow {
 /** Inserts sessions in one statement. */
 export const insertSessions = (sql: SqlClient.SqlClient, rows: ReadonlyArray<NewSessionRow>) => sql`
   INSERT INTO agent_sessions (
-    org_id, session_id, task_id, trace_id, metadata, created_at, created_by_id, created_by_name
+    org_id, session_id, task_id, trace_id, metadata, created_at, created_by_id, created_by_name, shared
   )
-  SELECT org_id, session_id, task_id, trace_id, metadata::json, created_at, created_by_id, created_by_name
+  SELECT org_id, session_id, task_id, trace_id, metadata::json, created_at, created_by_id, created_by_name, shared
   FROM unnest(
     ${textArray(rows.map(({ org_id }) => org_id))}::text[],
     ${textArray(rows.map(({ session }) => session.session_id))}::text[],
@@ -64,8 +66,9 @@ export const insertSessions = (sql: SqlClient.SqlClient, rows: ReadonlyArray<New
     ${textArray(rows.map(({ metadata }) => metadata))}::text[],
     ${timestamptzArray(rows.map(({ session }) => session.created_at))}::timestamptz[],
     ${textArray(rows.map(({ session }) => session.created_by.id))}::text[],
-    ${textArray(rows.map(({ session }) => session.created_by.name))}::text[]
-  ) AS r (org_id, session_id, task_id, trace_id, metadata, created_at, created_by_id, created_by_name)
+    ${textArray(rows.map(({ session }) => session.created_by.name))}::text[],
+    ${boolArray(rows.map(({ session }) => session.shared))}::boolean[]
+  ) AS r (org_id, session_id, task_id, trace_id, metadata, created_at, created_by_id, created_by_name, shared)
 `
 
 /** The number of the organization's open sessions, counted up to `limit`. */

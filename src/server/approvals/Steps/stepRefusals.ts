@@ -4,6 +4,7 @@ import {
   type LimitReached,
   NotFound,
   SessionClosed,
+  type SessionOfAnotherKey,
   StepAlreadyCompleted,
   StepMismatch,
   StepNotAllowed
@@ -12,10 +13,12 @@ import { stepMismatches } from "../../../domain/approvals/StepDecision.ts"
 import type { SavedStep } from "./rows.ts"
 
 /** Why a check gets no decision. */
-export type CheckStepError = NotFound | SessionClosed | StepMismatch | StepAlreadyCompleted | LimitReached
+export type CheckStepError =
+  NotFound | SessionOfAnotherKey | SessionClosed | StepMismatch | StepAlreadyCompleted | LimitReached
 
 /** Why an outcome is refused. */
-export type CompleteStepError = NotFound | SessionClosed | StepNotAllowed | StepAlreadyCompleted
+export type CompleteStepError =
+  NotFound | SessionOfAnotherKey | SessionClosed | StepNotAllowed | StepAlreadyCompleted
 
 export const stepNotFound = Effect.fail(new NotFound({ detail: "No such step in this session." }))
 

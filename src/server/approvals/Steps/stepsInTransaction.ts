@@ -141,7 +141,8 @@ export const makeStepsInTransaction = (deps: StepDeps) => {
     session_id: SessionId,
     step: StepRequest,
     texts: RequestTexts,
-    session: LockedSession
+    session: LockedSession,
+    isOwn: boolean
   ) {
     const { org_id } = principal
     const now = yield* clock.now
@@ -150,9 +151,12 @@ export const makeStepsInTransaction = (deps: StepDeps) => {
     if (task_id !== session.task_id && task_id !== null) yield* requireTask(sql, org_id, task_id, "#/task_id")
     const ruled = ruleNewStep(yield* rules.current(org_id), { ...step, task_id, arguments: step.arguments })
     const { ruling } = ruled
-    const proposal = yield* proposalFor(principal, session_id, step, session, ruling, now)
+    // A person gave them to the session's own keys, also if others take part in it.
+    const proposal = isOwn ? yield* proposalFor(principal, session_id, step, session, ruling, now) : undefined
     const grant =
-      proposal === undefined ? yield* grantFor(principal, session_id, step, session, ruling, now) : undefined
+      isOwn && proposal === undefined
+        ? yield* grantFor(principal, session_id, step, session, ruling, now)
+        : undefined
     const known = yield* texts.all
     const created = yield* newStep(principal, session_id, { ...step, task_id }, known, ruled, now, {
       proposal,
@@ -171,14 +175,21 @@ export const makeStepsInTransaction = (deps: StepDeps) => {
   })
 
   return {
-    check: (principal: Principal, session_id: SessionId, step: StepRequest, texts: RequestTexts) =>
+    /** `isOwn`: whether the session belongs to the caller's key. */
+    check: (
+      principal: Principal,
+      session_id: SessionId,
+      step: StepRequest,
+      texts: RequestTexts,
+      isOwn: boolean
+    ) =>
       atomically(
         Effect.gen(function* () {
           const { org_id } = principal
           const session = yield* openSession(org_id, session_id)
           if (session.closed) return yield* sessionClosed
           const saved = Option.getOrUndefined(yield* findStep(sql, org_id, session_id, step.step_id))
-          if (saved === undefined) return yield* insert(principal, session_id, step, texts, session)
+          if (saved === undefined) return yield* insert(principal, session_id, step, texts, session, isOwn)
           yield* requireResumable(saved, yield* texts.digestWith(saved), step)
           const now = yield* clock.now
           // The digests are equal, so these are the arguments of the saved step.

@@ -9,6 +9,7 @@ import { type OrgId, SessionId } from "../../../../src/domain/Ids.ts"
 import { layerListen } from "../../../../src/server/http/listen.ts"
 import { Revocations } from "../../../../src/server/identity/Revocations.ts"
 import { SessionEvents } from "../../../../src/server/approvals/SessionEvents.ts"
+import { SessionFacts } from "../../../../src/server/approvals/SessionFacts.ts"
 import { SessionSignals } from "../../../../src/server/approvals/SessionSignals.ts"
 import { SessionStream, type SessionStreamOptions } from "../../../../src/server/approvals/SessionStream.ts"
 import { StoreClock } from "../../../../src/server/store/StoreClock.ts"
@@ -209,7 +210,7 @@ const serveStreams = (options: SessionStreamOptions) =>
       Layer.provideMerge(SessionStream.layer(options)),
       Layer.provideMerge(Layer.mergeAll(SessionEvents.layer, Revocations.layer())),
       Layer.provideMerge(SessionSignals.layer()),
-      Layer.provide(StoreClock.layer),
+      Layer.provide([SessionFacts.layer, StoreClock.layer]),
       Layer.provideMerge(layerListen({ host: "127.0.0.1", port: 0, drain: "1 hour" })),
       Layer.buildWithScope(scope)
     )

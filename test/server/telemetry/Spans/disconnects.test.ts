@@ -3,6 +3,7 @@ import { Context, Effect, Fiber, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { Authorized } from "../../../../src/api/Authorization.ts"
 import { KeyId, StepId } from "../../../../src/domain/Ids.ts"
+import { Sessions } from "../../../../src/server/approvals/Sessions.ts"
 import { Steps } from "../../../../src/server/approvals/Steps.ts"
 import * as Database from "../../../../src/server/store/Database.ts"
 import { Runs } from "../../../../src/server/tasks/Runs.ts"
@@ -88,8 +89,11 @@ layer(heldService, { excludeTestServices: true })(
     it.effect("the step is exported", () =>
       Effect.gen(function* () {
         const { peer, principal } = yield* organization("step")
-        const agent = yield* (yield* Countersign).client({ preset: "runtime" }, "step")
-        const { session_id } = yield* agent.sessions.create({})
+        const { session_id } = yield* Effect.provideService(
+          (yield* Sessions).create({}),
+          Authorized("sessions.write"),
+          principal
+        )
         const steps = yield* Steps
         const check = (name: string) =>
           Effect.provideService(

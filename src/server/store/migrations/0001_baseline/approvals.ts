@@ -14,6 +14,7 @@ CREATE TABLE agent_sessions (
   last_event bigint NOT NULL DEFAULT 0, -- Number of the newest event. Raised under the row lock, so that event numbers follow commit order.
   proposals_until timestamptz, -- When the last unused counter-proposal of the session expires; null: there is none. Steps look for proposals only until then.
   grants_until timestamptz, -- When the last of its standing grants ends at the latest; null: it has none.
+  shared boolean NOT NULL DEFAULT false, -- Whether every key that writes sessions may submit its steps, and not only those of its creator.
   PRIMARY KEY (org_id, session_id)
 ) WITH (fillfactor=50);
 CREATE INDEX agent_sessions_open ON agent_sessions (org_id) WHERE closed_at IS NULL;
