@@ -148,16 +148,19 @@ CREATE TABLE approval_mail (
   org_id text COLLATE "C" NOT NULL,
   event_id text COLLATE "C" NOT NULL,
   type text NOT NULL,
-  approval_id text COLLATE "C" NOT NULL,
+  approval_id text COLLATE "C",
+  entry_id text COLLATE "C",
   key_id text COLLATE "C" NOT NULL,
   occurred_at timestamp with time zone NOT NULL,
-  CONSTRAINT approval_mail_pkey PRIMARY KEY (org_id, event_id)
+  CONSTRAINT approval_mail_pkey PRIMARY KEY (org_id, event_id),
+  CONSTRAINT approval_mail_check CHECK (((approval_id IS NULL) <> (entry_id IS NULL)))
 );
-COMMENT ON TABLE approval_mail IS 'Approval email to send, one row per event and recipient. The text is written from the approval when the email is sent.';
+COMMENT ON TABLE approval_mail IS 'Email to send about approvals, and to admins about entries of the audit log: one row per event and recipient. The text is written from the approval or the entry when the email is sent.';
 COMMENT ON COLUMN approval_mail.org_id IS 'Organization that owns the row.';
 COMMENT ON COLUMN approval_mail.event_id IS 'Id of the email as a delivery event.';
 COMMENT ON COLUMN approval_mail.type IS 'Event type that the email is about.';
-COMMENT ON COLUMN approval_mail.approval_id IS 'Approval that the email is about.';
+COMMENT ON COLUMN approval_mail.approval_id IS 'Approval that the email is about; null: it is about an entry.';
+COMMENT ON COLUMN approval_mail.entry_id IS 'Entry of the audit log that the email is about; null: it is about an approval.';
 COMMENT ON COLUMN approval_mail.key_id IS 'API key whose address receives the email.';
 COMMENT ON COLUMN approval_mail.occurred_at IS 'When the event happened.';
 

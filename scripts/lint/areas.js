@@ -41,7 +41,7 @@ const areas = {
   config: ["egress", "store", "secrets", "observability"],
   notifications: upToIdentity,
   redaction: upToIdentity,
-  telemetry: upToIdentity,
+  telemetry: [...upToIdentity, "notifications"],
   tasks: [...upToIdentity, "telemetry"],
   approvals: [...upToIdentity, "telemetry", "notifications", "tasks"],
   deletion: [...upToIdentity, "telemetry", "tasks", "approvals"],

@@ -3,7 +3,7 @@ import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
 import { RedactionRules } from "../domain/redaction/RedactionRules.ts"
 import { Authentication, requires } from "./Authorization.ts"
 import { RequestBody } from "./Middleware.ts"
-import { RedactionSettingsChanged } from "./Problems.ts"
+import { InsufficientScope, RedactionSettingsChanged } from "./Problems.ts"
 
 const { exceptions, patterns, personal_data, redact_runs } = RedactionRules.fields
 
@@ -74,7 +74,7 @@ export class RedactionSettingsApi extends HttpApiGroup.make("redaction_settings"
     HttpApiEndpoint.put("replace", "/", {
       payload: ReplaceRedactionSettings,
       success: RedactionSettings,
-      error: RedactionSettingsChanged
+      error: [InsufficientScope, RedactionSettingsChanged]
     })
       .middleware(requires("org_config.write"))
       .annotateMerge(
@@ -82,7 +82,7 @@ export class RedactionSettingsApi extends HttpApiGroup.make("redaction_settings"
           identifier: "replaceRedactionSettings",
           summary: "Replace the redaction settings",
           description:
-            "Replaces all lists. The settings apply from the next request on; stored texts do not change. A pattern that cannot be matched in linear time, matches an empty text or is too large is rejected with 400 and its pointer. With `revision`, fails with 409 `REDACTION_SETTINGS_CHANGED` if the settings changed since."
+            "Replaces all lists. The settings apply from the next request on; stored texts do not change. A pattern that cannot be matched in linear time, matches an empty text or is too large is rejected with 400 and its pointer. Settings that redact less than before need the scopes that read the content: `runs.read`, `feedback.read`, `sessions.read` and `approvals.read`. With `revision`, fails with 409 `REDACTION_SETTINGS_CHANGED` if the settings changed since."
         })
       ),
     HttpApiEndpoint.post("preview", "/preview", {

@@ -15,6 +15,7 @@ import { Idempotent, idempotencyHeaders, RequestBody, WaitsByDesign } from "./Mi
 import {
   DestinationExists,
   ExportFailed,
+  InsufficientScope,
   InvalidHeaders,
   InvalidUrl,
   NotFound,
@@ -36,7 +37,7 @@ export const NewTelemetryDestination = Schema.Struct({
   }),
   content: Schema.optionalKey(Schema.Boolean).annotateKey({
     description:
-      "Whether to export inputs, answers, arguments and results too, after redaction of secrets. Default false."
+      "Whether to export inputs, answers, arguments and results too, after redaction of secrets. The calling key needs the scopes that read them: `runs.read`, `feedback.read`, `sessions.read` and `approvals.read`. Default false."
   }),
   trace: Schema.optionalKey(TraceMode).annotateKey({
     description: "The traces that runs belong to. Default `own`."
@@ -105,7 +106,7 @@ export class TelemetryDestinationsApi extends HttpApiGroup.make("telemetry_desti
       headers: idempotencyHeaders,
       payload: NewTelemetryDestination,
       success: CreatedTelemetryDestination.pipe(HttpApiSchema.status(201)),
-      error: [InvalidUrl, InvalidHeaders, DestinationExists]
+      error: [InsufficientScope, InvalidUrl, InvalidHeaders, DestinationExists]
     })
       .middleware(Idempotent)
       .middleware(requires("org_config.write"))
@@ -114,7 +115,7 @@ export class TelemetryDestinationsApi extends HttpApiGroup.make("telemetry_desti
           identifier: "createTelemetryDestination",
           summary: "Create a telemetry destination",
           description:
-            "From now on, runs, steps, outcomes, approvals and feedback are exported as spans to this collector. An organization can have one."
+            "From now on, runs, steps, outcomes, approvals and feedback are exported as spans to this collector. An organization can have one. Admins get an email when content is exported, and when the host is another one than before."
         })
       ),
     HttpApiEndpoint.post("test", "/:id/test", {

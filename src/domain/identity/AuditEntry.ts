@@ -33,6 +33,9 @@ export const AuditAction = documentedEnum({
   "endpoint.replayed": "Failed deliveries of a webhook endpoint were queued again, by time window.",
   "delivery.replayed": "One failed delivery was queued again.",
   "destination.created": "A telemetry destination was created.",
+  "destination.content_enabled":
+    "A telemetry destination was created that gets inputs, answers, arguments and results.",
+  "destination.host_changed": "A telemetry destination was created at another host than the one before.",
   "destination.removed": "A telemetry destination was removed.",
   "destination.tested": "A test span was sent to a telemetry destination.",
   "rules.replaced": "The approval rules were replaced.",

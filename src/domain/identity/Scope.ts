@@ -16,7 +16,8 @@ const purposes = {
   "runs.read": "Read the runs of tasks: their inputs, answers and metadata.",
   "datasets.read": "Read and export dataset versions.",
   "sessions.read": "Read agent sessions and follow their events.",
-  "sessions.write": "Create agent sessions; submit steps and outcomes in those of the key; read and close those.",
+  "sessions.write":
+    "Create agent sessions; submit steps and outcomes in those of the key; read and close those.",
   "approvals.read": "Read approvals and approval rules.",
   "approvals.decide": "Decide approvals in stage `reviewer`.",
   "approvals.admin": "Decide escalated approvals, with `approvals.decide`; read the audit log.",

@@ -55,14 +55,14 @@ export class Audit extends Context.Service<
   {
     /**
      * Writes an entry when the caller's transaction, which makes the recorded change, commits; outside a transaction it is a defect. Every
-     * admin of the organization can read `detail`: it must not contain secrets.
+     * admin of the organization can read `detail`: it must not contain secrets. Returns the entry's id.
      */
     readonly record: (
       author: Author,
       action: AuditAction,
       target_id: string,
       detail?: AuditEntry["detail"]
-    ) => Effect.Effect<void>
+    ) => Effect.Effect<AuditEntryId>
     readonly prepare: PrepareAuditRow
     /** Newest first. */
     readonly list: (
@@ -81,7 +81,9 @@ export class Audit extends Context.Service<
       return Audit.of({
         prepare,
         record: Effect.fn("Audit.record")(function* (author, action, target_id, detail) {
-          yield* recordEntry(yield* prepare(author, action, target_id, detail))
+          const row = yield* prepare(author, action, target_id, detail)
+          yield* recordEntry(row)
+          return row.entry_id
         }),
         list: Effect.fn("Audit.list")(function* (request) {
           const { org_id } = yield* Authorized("approvals.admin")

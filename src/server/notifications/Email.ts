@@ -2,7 +2,8 @@ import { Array as Arr, Context, Effect, Layer } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import type { ApprovalTransitionEvent } from "../../domain/approvals/ApprovalEvent.ts"
 import { isApprovalEmailType, recipientGroups, recipientScope } from "../../domain/approvals/ApprovalEmail.ts"
-import { EventId, type OrgId } from "../../domain/Ids.ts"
+import type { AdminNoticeType } from "../../domain/identity/AdminNotice.ts"
+import { type AuditEntryId, EventId, type OrgId } from "../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../domain/Time.ts"
 import { Delivery } from "../delivery/Delivery.ts"
 import { MAIL, mailDestination } from "./Email/MailChannel.ts"
@@ -33,6 +34,12 @@ export class Email extends Context.Service<
       events: Arr.NonEmptyReadonlyArray<ApprovalTransitionEvent>,
       now: Timestamp
     ) => Effect.Effect<void, SqlError.SqlError>
+    /** Queues an email about an entry of the audit log to each admin with an address, within the caller's transaction. */
+    readonly notifyAdmins: (
+      org_id: OrgId,
+      type: AdminNoticeType,
+      entry_id: AuditEntryId
+    ) => Effect.Effect<void>
   }
 >()("countersign/server/notifications/Email") {
   /** Without a mail server no email is sent and no statement is run. */
@@ -50,7 +57,8 @@ const disabled = Effect.sync(() =>
   Email.of({
     enabled: false,
     hasRecipients: () => Effect.succeed(false),
-    publish: () => Effect.void
+    publish: () => Effect.void,
+    notifyAdmins: () => Effect.void
   })
 )
 
@@ -61,6 +69,21 @@ const make = Effect.fnUntraced(function* (server: string) {
   const verifiedOnly = (yield* VerificationPolicy).emails
   const links = yield* VerificationLinks
   const destination_id = mailDestination(server)
+
+  const queue = Effect.fnUntraced(function* (org_id: OrgId, rows: ReadonlyArray<MailRow>) {
+    for (const batch of Arr.chunksOf(rows, INSERT_BATCH)) {
+      yield* insertMail(sql, batch)
+      yield* delivery.enqueue(
+        batch.map(({ approval_id, entry_id, event_id, type }) => ({
+          org_id,
+          channel: MAIL,
+          destination_id,
+          event_id,
+          label: `${type} ${approval_id ?? entry_id ?? ""}`
+        }))
+      )
+    }
+  })
 
   return Email.of({
     enabled: true,
@@ -87,7 +110,12 @@ const make = Effect.fnUntraced(function* (server: string) {
             const scope = recipientScope(event, approval.stage)
             return recipients
               .filter(({ scopes }) => scopes.includes(scope))
-              .map(({ key_id }) => ({ approval_id: approval.approval_id, key_id, type: event }))
+              .map(({ key_id }) => ({
+                approval_id: approval.approval_id,
+                entry_id: null,
+                key_id,
+                type: event
+              }))
           })
         ),
         (mail) =>
@@ -108,18 +136,25 @@ const make = Effect.fnUntraced(function* (server: string) {
         // The other addresses get theirs with a later event: an approval must not cost a query for each.
         if (request._tag === "Refused" && request.by === "organization") break
       }
-      for (const batch of Arr.chunksOf(rows, INSERT_BATCH)) {
-        yield* insertMail(sql, batch)
-        yield* delivery.enqueue(
-          batch.map(({ approval_id, event_id, type }) => ({
-            org_id,
-            channel: MAIL,
-            destination_id,
-            event_id,
-            label: `${type} ${approval_id}`
-          }))
-        )
-      }
-    })
+      yield* queue(org_id, rows)
+    }),
+    notifyAdmins: Effect.fn("Email.notifyAdmins")(function* (org_id, type, entry_id) {
+      const now = yield* clock.now
+      const admins = (yield* findRecipients(sql, org_id, now, verifiedOnly)).filter(
+        ({ scopes, verified }) => verified && scopes.includes("approvals.admin")
+      )
+      const rows = yield* Effect.forEach(admins, ({ key_id }) =>
+        Effect.map(EventId.generate, (event_id): MailRow => ({
+          org_id,
+          event_id,
+          type,
+          approval_id: null,
+          entry_id,
+          key_id,
+          occurred_at: toDate(now)
+        }))
+      )
+      yield* queue(org_id, rows)
+    }, Effect.orDie)
   })
 })

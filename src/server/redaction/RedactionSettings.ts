@@ -1,7 +1,12 @@
 import { Context, Effect, Layer, Result, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { Authorized } from "../../api/Authorization.ts"
-import { InvalidRequest, PayloadTooLarge, RedactionSettingsChanged } from "../../api/Problems.ts"
+import {
+  type InsufficientScope,
+  InvalidRequest,
+  PayloadTooLarge,
+  RedactionSettingsChanged
+} from "../../api/Problems.ts"
 import type {
   PreviewRedaction,
   RedactionPreview,
@@ -11,9 +16,10 @@ import type {
 import type { OrgId } from "../../domain/Ids.ts"
 import { redact } from "../../domain/redaction/Redaction.ts"
 import { compilePolicy, type RedactionPolicy } from "../../domain/redaction/RedactionPolicy.ts"
-import { RedactionRules } from "../../domain/redaction/RedactionRules.ts"
+import { type RedactionPattern, RedactionRules } from "../../domain/redaction/RedactionRules.ts"
 import { nextTurnOrYield } from "../concurrency/LoopTurns.ts"
 import { Audit } from "../identity/Audit.ts"
+import { requireContentScopes } from "../identity/requireContentScopes.ts"
 import { KnownSecrets } from "../secrets/KnownSecrets.ts"
 import { raiseSecretsVersion } from "../secrets/secretsVersion.ts"
 import { redactTexts } from "../secrets/redactTexts.ts"
@@ -30,10 +36,17 @@ export class RedactionSettings extends Context.Service<
   {
     /** The organization's settings, with their revision. */
     readonly get: Effect.Effect<Settings, never, Authorized<"org_config.read">>
-    /** Replaces the settings. A `revision` other than the current one fails; without one there is no check. */
+    /**
+     * Replaces the settings. Settings that redact less take the scopes that read the content. A `revision` other than the current one fails; without one there is no
+     * check.
+     */
     readonly replace: (
       input: ReplaceRedactionSettings
-    ) => Effect.Effect<Settings, RedactionSettingsChanged | InvalidRequest, Authorized<"org_config.write">>
+    ) => Effect.Effect<
+      Settings,
+      RedactionSettingsChanged | InvalidRequest | InsufficientScope,
+      Authorized<"org_config.write">
+    >
     /** Redacts a value by the organization's settings or by others. Stores nothing. */
     readonly preview: (
       input: PreviewRedaction
@@ -81,6 +94,11 @@ export class RedactionSettings extends Context.Service<
                 VALUES (${org_id}, 0, ${JSON.stringify(noRules)})
                 ON CONFLICT (org_id) DO NOTHING
               `
+              const { rules: before } = (yield* settingsRows.first(sql`
+                SELECT revision, rules FROM redaction_settings WHERE org_id = ${org_id} FOR UPDATE
+              `)) ?? { rules: noRules }
+              const loosened = findLoosened(before, rules)
+              if (loosened !== undefined) yield* requireContentScopes(principal, `#/${loosened}`)
               const rows = yield* sql<{ readonly revision: number }>`
                 UPDATE redaction_settings
                 SET rules = ${JSON.stringify(rules)}, revision = revision + 1
@@ -144,6 +162,16 @@ const compile = (rules: RedactionRules, pointer: string): Effect.Effect<Redactio
         })
       )
   })
+
+/** The member by which some value that was redacted is no longer; undefined if there is none. */
+const findLoosened = (before: RedactionRules, after: RedactionRules): keyof RedactionRules | undefined => {
+  const lacks = (list: ReadonlyArray<RedactionPattern>, wanted: ReadonlyArray<RedactionPattern>) =>
+    wanted.some(({ pattern }) => !list.some((one) => one.pattern === pattern))
+  if (lacks(before.exceptions, after.exceptions)) return "exceptions"
+  if (lacks(after.patterns, before.patterns)) return "patterns"
+  if (before.personal_data.some((kind) => !after.personal_data.includes(kind))) return "personal_data"
+  return before.redact_runs && !after.redact_runs ? "redact_runs" : undefined
+}
 
 const noRules: RedactionRules = { patterns: [], exceptions: [], personal_data: [], redact_runs: false }
 const noSettings: Settings = { ...noRules, revision: 0 }

@@ -4,6 +4,7 @@ import { Authorized } from "../../api/Authorization.ts"
 import {
   DestinationExists,
   ExportFailed,
+  type InsufficientScope,
   InvalidHeaders,
   InvalidUrl,
   type NotFound,
@@ -22,7 +23,10 @@ import { urlHint } from "../../domain/network/PublicUrl.ts"
 import { makeSampling } from "../../domain/telemetry/SpanSampling.ts"
 import { exportSource, testSpan } from "../../domain/telemetry/SpanConventions.ts"
 import type { TelemetryDelivery, TelemetryDestination } from "../../domain/telemetry/TelemetryDestination.ts"
+import type { AdminNoticeType } from "../../domain/identity/AdminNotice.ts"
 import { Audit } from "../identity/Audit.ts"
+import { requireContentScopes } from "../identity/requireContentScopes.ts"
+import { Email } from "../notifications/Email.ts"
 import { atomic } from "../store/transaction.ts"
 import { Delivery } from "../delivery/Delivery.ts"
 import { Egress } from "../egress/Egress.ts"
@@ -38,6 +42,7 @@ import {
   deleteDestination,
   findDestination,
   destinationPlace,
+  findPreviousHint,
   hasDestination,
   insertDestination,
   secondsUntilNextTest
@@ -56,13 +61,13 @@ export class Telemetry extends Context.Service<
     readonly list: Effect.Effect<ReadonlyArray<TelemetryDestination>, never, Authorized<"org_config.read">>
     /**
      * Creates the destination. Its URL is checked now, and again at every attempt. Spans are exported from the commit
-     * on.
+     * on. With content it takes the scopes that read it. Admins are told of exported content and of another host by email.
      */
     readonly create: (
       input: NewTelemetryDestination
     ) => Effect.Effect<
       CreatedTelemetryDestination,
-      InvalidUrl | InvalidHeaders | DestinationExists,
+      InsufficientScope | InvalidUrl | InvalidHeaders | DestinationExists,
       Authorized<"org_config.write">
     >
     /**
@@ -100,6 +105,7 @@ export class Telemetry extends Context.Service<
         const delivery = yield* Delivery
         const spans = yield* Spans
         const audit = yield* Audit
+        const email = yield* Email
         const deliveries = makeDeliveries(sql, delivery, audit, spans, options.queueLimit ?? 10_000)
 
         const checkInput = Effect.fnUntraced(function* ({
@@ -173,6 +179,7 @@ export class Telemetry extends Context.Service<
           create: Effect.fn("Telemetry.create")(function* (input) {
             const principal = yield* Authorized("org_config.write")
             const { actor, org_id } = principal
+            if (input.content === true) yield* requireContentScopes(principal, "#/content")
             const { address, headers, scores } = yield* checkInput(input)
             const destination_id = yield* TelemetryDestinationId.generate
             const sealed = (column: "url" | "headers", text: string) =>
@@ -198,12 +205,24 @@ export class Telemetry extends Context.Service<
                       "This organization already has a telemetry destination. Remove it before creating another."
                   })
                 }
+                const previous = yield* Effect.orDie(findPreviousHint(sql, org_id))
                 yield* audit.record(principal, "destination.created", destination_id, {
                   url_hint: row.url_hint,
                   content: row.content,
                   trace: row.trace,
                   scores: row.scores
                 })
+                const notify = (type: AdminNoticeType, detail: Record<string, string>) =>
+                  Effect.flatMap(audit.record(principal, type, destination_id, detail), (entry_id) =>
+                    email.notifyAdmins(org_id, type, entry_id)
+                  )
+                if (row.content) yield* notify("destination.content_enabled", { url_hint: row.url_hint })
+                if (previous !== undefined && new URL(previous).hostname !== new URL(row.url_hint).hostname) {
+                  yield* notify("destination.host_changed", {
+                    url_hint: row.url_hint,
+                    previous_url_hint: previous
+                  })
+                }
                 yield* sql.afterCommit(spans.invalidateDestination(org_id))
               })
             )

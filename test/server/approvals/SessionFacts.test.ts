@@ -17,7 +17,7 @@ layer(service(), { excludeTestServices: true })("The owner of a session", (it) =
     const admin = yield* client({ name: "Ada" }, organization)
     // An agent that may also make keys, for its receivers.
     const agent = yield* client(
-      { name: "agent", preset: undefined, scopes: ["sessions.write", "keys.write"] },
+      { name: "agent", scopes: ["sessions.write", "keys.write"] },
       organization
     )
     const made = yield* agent.api_keys.create({ payload: { name: "receiver", scopes: ["sessions.write"] } })
@@ -37,13 +37,15 @@ layer(service(), { excludeTestServices: true })("The owner of a session", (it) =
         payload: { decision: "approve", grant: { scope: "tool", lasts_seconds: 600 } }
       })
       for (const attempt of [
-        other.sessions.step({ params, payload: request("a") }),
-        other.sessions.step({ params, payload: request("b") }),
-        other.sessions.complete({
-          params: { ...params, step_id: StepId.make("a") },
-          payload: { status: "succeeded" }
-        }),
-        other.sessions.close({ params })
+        Effect.asVoid(other.sessions.step({ params, payload: request("a") })),
+        Effect.asVoid(other.sessions.step({ params, payload: request("b") })),
+        Effect.asVoid(
+          other.sessions.complete({
+            params: { ...params, step_id: StepId.make("a") },
+            payload: { status: "succeeded" }
+          })
+        ),
+        Effect.asVoid(other.sessions.close({ params }))
       ]) {
         const refused = yield* Effect.flip(attempt)
         assert.strictEqual(refused._tag, "SESSION_OF_ANOTHER_KEY")

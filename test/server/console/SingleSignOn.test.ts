@@ -368,7 +368,7 @@ describe("SingleSignOn", () => {
         assert.deepInclude((yield* blockedBy(url, own, `${id}/block`, "DELETE")).body, { code: "OWN_ACCESS" })
         // A key that may only manage keys does not lock out an admin.
         const clerk = yield* consoleHeaders(
-          yield* key({ name: "clerk", preset: undefined, scopes: ["keys.write"] }, "acme")
+          yield* key({ name: "clerk", scopes: ["keys.write"] }, "acme")
         )
         assert.deepInclude((yield* blockedBy(url, clerk, `${id}/block`)).body, { code: "INSUFFICIENT_SCOPE" })
 

@@ -103,6 +103,45 @@ const recipients = (mails: ReadonlyArray<ReceivedMail>, subject: RegExp) =>
     .toSorted()
 
 describe("Email", () => {
+  it.live("admins are told by email when telemetry exports content, and when it goes to another host", () =>
+    withMail(({ admin, person, server }) =>
+      Effect.gen(function* () {
+        yield* person("ada@example.org", { preset: "reviewer" })
+        yield* person("root@example.org", { preset: "admin" })
+        const create = (url: string, content: boolean) =>
+          admin.telemetry_destinations.create({ payload: { url, content } })
+        const replace = Effect.fnUntraced(function* (url: string, content: boolean) {
+          const { destinations } = yield* admin.telemetry_destinations.list({})
+          for (const { id } of destinations) yield* admin.telemetry_destinations.remove({ params: { id } })
+          return yield* create(url, content)
+        })
+        // Nobody is told of the first collector, nor of another path or other settings of it.
+        yield* create("https://93.184.215.14/one", false)
+        yield* replace("https://93.184.215.14/two", false)
+        yield* replace("https://93.184.215.14/two", true)
+        yield* replace("https://1.1.1.1/two", false)
+        yield* Effect.promise(() => server.arrived(2))
+        assert.deepStrictEqual(
+          server.received.map(({ headers, to }) => [headers.get("subject"), ...to]),
+          [
+            ["Telemetry exports content: test", "root@example.org"],
+            ["Telemetry goes to another host: test", "root@example.org"]
+          ]
+        )
+        const [, moved] = server.received
+        assert.include(moved?.text ?? "", "https://1.1.1.1/…")
+        assert.include(moved?.text ?? "", "https://93.184.215.14/…")
+        const { entries } = yield* admin.audit_log.list({ query: {} })
+        assert.deepStrictEqual(
+          entries
+            .map(({ action }) => action)
+            .filter((action) => /content_enabled|host_changed/u.test(action)),
+          ["destination.host_changed", "destination.content_enabled"]
+        )
+      })
+    )
+  )
+
   it.live("a new approval is mailed to reviewers and admins, with a link and without arguments", () =>
     withMail(({ ask, person, server }) =>
       Effect.gen(function* () {

@@ -7,7 +7,7 @@ import { transaction } from "../../../src/server/store/transaction.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { orgIdOf } from "../../support/deletion.ts"
 import { createDesk, createNotesDesk, tagOf } from "../../support/feedback.ts"
-import { send, service } from "../../support/service.ts"
+import { pointersOf, send, service } from "../../support/service.ts"
 
 const employee = { name: "Employee number", pattern: "\\bEMP-[0-9]{6}\\b" }
 const car = { name: "Car number", pattern: "\\bCAR-[0-9]{2}\\b" }
@@ -51,6 +51,37 @@ layer(service(), { excludeTestServices: true })("RedactionSettings", (it) => {
           }
         ]
       )
+    })
+  )
+
+  it.effect("a key that cannot read the content changes the settings only so that they redact more", () =>
+    Effect.gen(function* () {
+      const { client } = yield* Countersign
+      const admin = yield* client({}, "looser")
+      const clerk = yield* client(
+        { name: "clerk", scopes: ["org_config.read", "org_config.write"] },
+        "looser"
+      )
+      const strict = {
+        patterns: [employee],
+        exceptions: [car],
+        personal_data: ["iban"],
+        redact_runs: true
+      } as const
+      yield* admin.redaction_settings.replace({ payload: strict })
+      for (const [payload, pointer] of [
+        [{ ...strict, patterns: [] }, "#/patterns"],
+        [{ ...strict, exceptions: [car, { name: "all", pattern: ".+" }] }, "#/exceptions"],
+        [{ ...strict, personal_data: [] }, "#/personal_data"],
+        [{ ...strict, redact_runs: false }, "#/redact_runs"]
+      ] as const) {
+        const refused = yield* Effect.flip(clerk.redaction_settings.replace({ payload }))
+        assert.deepInclude(refused, { _tag: "INSUFFICIENT_SCOPE", required_scope: "runs.read" })
+        assert.deepStrictEqual(pointersOf(refused), [pointer])
+      }
+      const stricter = { ...strict, patterns: [employee, car], exceptions: [] }
+      assert.strictEqual((yield* clerk.redaction_settings.replace({ payload: stricter })).revision, 2)
+      assert.strictEqual((yield* admin.redaction_settings.replace({ payload: {} })).revision, 3)
     })
   )
 

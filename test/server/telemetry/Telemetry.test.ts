@@ -11,7 +11,7 @@ import { Telemetry } from "../../../src/server/telemetry/Telemetry.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { startCollector, type CollectorResponse } from "../../support/otlp/collector.ts"
 import { sendSpans, newTelemetryOrg } from "../../support/otlp/telemetry.ts"
-import { send, service } from "../../support/service.ts"
+import { pointersOf, send, service } from "../../support/service.ts"
 import { waitForBlockedStatements } from "../../support/eventually.ts"
 
 /** An admin of a new organization, and a collector. */
@@ -66,6 +66,29 @@ layer(service(), { excludeTestServices: true })("Telemetry destinations", (it) =
           }
         ]
       })
+    })
+  )
+
+  it.effect("content is exported only by a key that could read it", () =>
+    Effect.gen(function* () {
+      const { client } = yield* Countersign
+      const writes = ["org_config.read", "org_config.write"] as const
+      const reads = ["runs.read", "feedback.read", "sessions.read", "approvals.read"] as const
+      const payload = { url: "https://93.184.215.14/v1/traces", content: true }
+      for (const lacking of reads) {
+        const clerk = yield* client(
+          { name: `without ${lacking}`, scopes: [...writes, ...reads.filter((scope) => scope !== lacking)] },
+          "exfiltration"
+        )
+        const refused = yield* Effect.flip(clerk.telemetry_destinations.create({ payload }))
+        assert.deepInclude(refused, { _tag: "INSUFFICIENT_SCOPE", required_scope: lacking })
+        assert.deepStrictEqual(pointersOf(refused), ["#/content"])
+      }
+      const clerk = yield* client({ name: "clerk", scopes: writes }, "exfiltration")
+      const { id } = yield* clerk.telemetry_destinations.create({ payload: { ...payload, content: false } })
+      yield* clerk.telemetry_destinations.remove({ params: { id } })
+      const reader = yield* client({ name: "reader", scopes: [...writes, ...reads] }, "exfiltration")
+      yield* reader.telemetry_destinations.create({ payload })
     })
   )
 

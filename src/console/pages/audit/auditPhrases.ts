@@ -29,6 +29,8 @@ export const auditPhrases: Readonly<Record<AuditAction, string>> = {
   "endpoint.replayed": "replayed failed deliveries of a period",
   "delivery.replayed": "replayed a delivery",
   "destination.created": "added the telemetry collector",
+  "destination.content_enabled": "switched on the export of content to the telemetry collector",
+  "destination.host_changed": "moved the telemetry collector to another host",
   "destination.removed": "removed the telemetry collector",
   "destination.tested": "sent a test span to the telemetry collector",
   "rules.replaced": "updated the approval rules",

@@ -6,6 +6,7 @@ import { DEFAULT_QUORUM } from "../../../domain/approvals/Quorum.ts"
 import type { AttemptOutcome } from "../../../domain/delivery/DeliveryState.ts"
 import { DeliveryId } from "../../../domain/Ids.ts"
 import { type Timestamp } from "../../../domain/Time.ts"
+import { renderAdminNotice } from "../../../domain/identity/AdminNotice.ts"
 import { renderVerificationEmail } from "../../../domain/identity/VerificationEmail.ts"
 import {
   generateLinkToken,
@@ -25,7 +26,7 @@ import { findVerificationMail, insertLink } from "../../identity/EmailAddresses.
 import { VerificationPolicy } from "../../identity/VerificationPolicy.ts"
 import { LimitUse } from "../../observability/LimitUse.ts"
 import { makeAddressLimit } from "./makeAddressLimit.ts"
-import { loadMail, type LoadedMail } from "./rows.ts"
+import { loadMail, type LoadedMail, loadNotice } from "./rows.ts"
 import { MAX_CONNECTIONS } from "./Smtp.ts"
 import { type Mail, MailTransport, noMailServer } from "../MailTransport.ts"
 import { StoreClock } from "../../store/StoreClock.ts"
@@ -103,7 +104,7 @@ export const make = Effect.fnUntraced(function* ({ mailsPerHour = 0, policy, pub
     const now = DateTime.makeUnsafe(clock.millisUnsafe())
     const found = yield* loadMail(sql, now, ref.org_id, ref.event_id, verifiedOnly)
     if (transport.server === undefined) return () => noMailServer
-    if (Option.isNone(found)) return yield* loadVerification(ref, now)
+    if (Option.isNone(found)) return (yield* loadAdminNotice(ref, now)) ?? (yield* loadVerification(ref, now))
     const obsolete = whyObsolete(found.value)
     if (obsolete !== null) return refuse(obsolete)
     const { email, key_name, occurred_at, organization, quorum, type, votes, ...row } = found.value
@@ -113,6 +114,21 @@ export const make = Effect.fnUntraced(function* ({ mailsPerHour = 0, policy, pub
       to: email ?? "",
       thread: `<${approval.approval_id}@${host}>`,
       date: new Date(occurred_at.epochMilliseconds)
+    })
+  })
+
+  /** A notice to an admin; undefined if this is no such email. */
+  const loadAdminNotice = Effect.fnUntraced(function* (ref: DeliveryRef, now: Timestamp) {
+    const found = yield* loadNotice(sql, now, ref.org_id, ref.event_id, verifiedOnly)
+    if (found === undefined) return undefined
+    const { email, key_name, usable, verified, ...notice } = found
+    if (!usable || email === null) return refuse("the recipient's key was revoked or has expired")
+    if (!verified) return refuse("the address is not verified")
+    return sendMail(ref, {
+      ...renderAdminNotice({ ...notice, key: key_name, publicUrl }),
+      to: email,
+      thread: null,
+      date: new Date(notice.occurred_at.epochMilliseconds)
     })
   })
 

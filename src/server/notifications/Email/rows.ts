@@ -5,7 +5,8 @@ import { grantedScopes } from "../../identity/grantedScopes.ts"
 import { Approval } from "../../../domain/approvals/Approval.ts"
 import { ApprovalEmailType, type RecipientGroups } from "../../../domain/approvals/ApprovalEmail.ts"
 import { Vote } from "../../../domain/approvals/Quorum.ts"
-import { type ApprovalId, type EventId, KeyId, type OrgId } from "../../../domain/Ids.ts"
+import { type ApprovalId, type AuditEntryId, type EventId, KeyId, type OrgId } from "../../../domain/Ids.ts"
+import { AdminNoticeType } from "../../../domain/identity/AdminNotice.ts"
 import { Scope } from "../../../domain/identity/Scope.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
 import { textArray } from "../../store/pgArrays.ts"
@@ -73,12 +74,13 @@ export const findRecipients = (
     LIMIT ${MAX_RECIPIENTS}::int
   `)
 
-/** A row of `approval_mail`: an event, and the key of its recipient. */
+/** A row of `approval_mail`: an event, and the key of its recipient. It is about an approval or about an entry of the audit log. */
 export interface MailRow {
   readonly org_id: OrgId
   readonly event_id: EventId
-  readonly type: ApprovalEmailType
-  readonly approval_id: ApprovalId
+  readonly type: ApprovalEmailType | AdminNoticeType
+  readonly approval_id: ApprovalId | null
+  readonly entry_id: AuditEntryId | null
   readonly key_id: KeyId
   readonly occurred_at: Date
 }
@@ -86,6 +88,14 @@ export interface MailRow {
 /** Inserts emails. */
 export const insertMail = (sql: SqlClient.SqlClient, rows: Arr.NonEmptyReadonlyArray<MailRow>) =>
   sql`INSERT INTO approval_mail ${sql.insert(Arr.map(rows, (row) => ({ ...row })))}`
+
+/** The key that an email goes to. */
+const recipient = {
+  key_name: Schema.String,
+  email: Schema.NullOr(Schema.String),
+  usable: Schema.Boolean,
+  verified: Schema.Boolean
+}
 
 const { action_class, approval_id, decision_source, outcome, session_id, stage, status, step_id } =
   Approval.fields
@@ -111,12 +121,50 @@ const Loaded = Schema.Struct({
   outcome,
   decision_source,
   organization: Schema.String,
-  key_name: Schema.String,
-  email: Schema.NullOr(Schema.String),
-  usable: Schema.Boolean,
-  verified: Schema.Boolean
+  ...recipient
 })
 const loadedRows = rowsOf(Loaded)
+
+/** The condition that an email's key can still be used, and that its address may be sent email. */
+const recipientState = (sql: SqlClient.SqlClient, now: Timestamp, verifiedOnly: boolean) => sql`
+  api_keys.name AS key_name, api_keys.email,
+  api_keys.revoked_at IS NULL
+    AND (api_keys.expires_at IS NULL OR api_keys.expires_at > ${toDate(now)}::timestamptz) AS usable,
+  ${verifiedOnly ? sql`confirmation.verified_at IS NOT NULL` : sql`true`} AS verified`
+
+const noticeRows = rowsOf(
+  Schema.Struct({
+    type: AdminNoticeType,
+    occurred_at: TimestampFromDate,
+    organization: Schema.String,
+    author: Schema.String,
+    url_hint: Schema.String,
+    previous_url_hint: Schema.NullOr(Schema.String),
+    ...recipient
+  })
+)
+
+/** An email to an admin with its entry of the audit log; undefined if it is another email, or was removed. */
+export const loadNotice = (
+  sql: SqlClient.SqlClient,
+  now: Timestamp,
+  org_id: OrgId,
+  event_id: EventId,
+  verifiedOnly: boolean
+) =>
+  noticeRows.first(sql`
+    SELECT
+      m.type, m.occurred_at, o.name AS organization, coalesce(l.actor_name, 'the operator') AS author,
+      l.detail->>'url_hint' AS url_hint, l.detail->>'previous_url_hint' AS previous_url_hint,
+      ${recipientState(sql, now, verifiedOnly)}
+    FROM approval_mail m
+    JOIN audit_log l ON l.org_id = m.org_id AND l.entry_id = m.entry_id
+    JOIN api_keys ON api_keys.org_id = m.org_id AND api_keys.key_id = m.key_id
+    JOIN organizations o ON o.org_id = m.org_id
+    ${verifiedOnly ? joinConfirmation(sql, now) : sql``}
+    WHERE m.org_id = ${org_id}
+      AND m.event_id = ${event_id}
+  `)
 
 /**
  * An email with the current state of its approval, key and organization; none if it was removed. Unless addresses must
@@ -133,10 +181,7 @@ export const loadMail = Effect.fnUntraced(function* (
     SELECT
       m.type, m.occurred_at, a.approval_id, a.session_id, a.step_id, a.task_id, a.tool, a.action_class, a.status,
       a.stage, a.requested_at, a.expires_at, a.escalation_deadline_at, a.timeout_action, a.quorum,
-      a.votes, a.outcome, a.decision_source, o.name AS organization, api_keys.name AS key_name, api_keys.email,
-      api_keys.revoked_at IS NULL
-        AND (api_keys.expires_at IS NULL OR api_keys.expires_at > ${toDate(now)}::timestamptz) AS usable,
-      ${verifiedOnly ? sql`confirmation.verified_at IS NOT NULL` : sql`true`} AS verified
+      a.votes, a.outcome, a.decision_source, o.name AS organization, ${recipientState(sql, now, verifiedOnly)}
     FROM approval_mail m
     JOIN approvals a ON a.org_id = m.org_id AND a.approval_id = m.approval_id
     JOIN api_keys ON api_keys.org_id = m.org_id AND api_keys.key_id = m.key_id

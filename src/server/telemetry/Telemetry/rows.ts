@@ -63,6 +63,20 @@ export const findDestination = Effect.fnUntraced(function* (sql: SqlClient.SqlCl
   )
 })
 
+/** The `url_hint` of the destination that the organization created last, as far as the audit log goes back. */
+export const findPreviousHint = (sql: SqlClient.SqlClient, org_id: OrgId) =>
+  Effect.map(
+    sql<{ readonly url_hint: string | null }>`
+      SELECT detail->>'url_hint' AS url_hint
+      FROM audit_log
+      WHERE org_id = ${org_id}
+        AND action = 'destination.created'
+      ORDER BY entry_id DESC
+      LIMIT 1
+    `,
+    (rows) => rows[0]?.url_hint ?? undefined
+  )
+
 /** Whether the organization owns this destination. */
 export const hasDestination = (
   sql: SqlClient.SqlClient,

@@ -126,7 +126,7 @@ layer(service(), { excludeTestServices: true })("Changes of API keys", (it) => {
     Effect.gen(function* () {
       const { client } = yield* Countersign
       const admin = yield* client({}, "revokes")
-      const clerk = yield* client({ name: "clerk", preset: undefined, scopes: ["keys.write"] }, "revokes")
+      const clerk = yield* client({ name: "clerk", scopes: ["keys.write"] }, "revokes")
       const made = (
         name: string,
         scopes: readonly ["keys.write" | "tasks.read"],

@@ -35,14 +35,16 @@ CREATE TABLE approval_events (
   PRIMARY KEY (org_id, event_id)
 );
 
--- Approval email to send, one row per event and recipient. The text is written from the approval when the email is sent.
+-- Email to send about approvals, and to admins about entries of the audit log: one row per event and recipient. The text is written from the approval or the entry when the email is sent.
 CREATE TABLE approval_mail (
   org_id text COLLATE "C" NOT NULL, -- Organization that owns the row.
   event_id text COLLATE "C" NOT NULL, -- Id of the email as a delivery event.
   type text NOT NULL, -- Event type that the email is about.
-  approval_id text COLLATE "C" NOT NULL, -- Approval that the email is about.
+  approval_id text COLLATE "C", -- Approval that the email is about; null: it is about an entry.
+  entry_id text COLLATE "C", -- Entry of the audit log that the email is about; null: it is about an approval.
   key_id text COLLATE "C" NOT NULL, -- API key whose address receives the email.
   occurred_at timestamptz NOT NULL, -- When the event happened.
-  PRIMARY KEY (org_id, event_id)
+  PRIMARY KEY (org_id, event_id),
+  CHECK ((approval_id IS NULL) <> (entry_id IS NULL))
 );
 `
