@@ -4,7 +4,7 @@ import { AgentSession, GovernedStep, OutcomeStatus, StepOutcome } from "../domai
 import { JsonValue } from "../domain/json/JsonValue.ts"
 import { SessionId, StepId, TaskId } from "../domain/Ids.ts"
 import { Authentication, requires, requiresEither } from "./Authorization.ts"
-import { BodyLimit, Idempotent, idempotencyHeaders, RequestBody } from "./Middleware.ts"
+import { CredentialFree, BodyLimit, Idempotent, idempotencyHeaders, RequestBody } from "./Middleware.ts"
 import { listOrder, searchWords } from "./listQuery.ts"
 import { page, pageQuery } from "./Pagination.ts"
 import {
@@ -65,7 +65,8 @@ export const OutcomeReport = Schema.Struct({
   status: OutcomeStatus.annotateKey({ description: "How the tool ended." }),
   result: Schema.optionalKey(JsonValue).annotateKey({ description: "The tool's result: any JSON." }),
   error: Schema.optionalKey(Schema.NullOr(Comment)).annotateKey({
-    description: "Description of the error, at most 4,000 characters. Default null."
+    description:
+      "Description of the error, at most 4,000 characters. Secrets in it are redacted. Default null."
   })
 }).annotate({ identifier: "OutcomeReport", description: "The outcome of a step that was allowed." })
 export type OutcomeReport = typeof OutcomeReport.Type
@@ -92,6 +93,7 @@ export class AgentSessionsApi extends HttpApiGroup.make("sessions")
       error: [NotFound, LimitReached]
     })
       .middleware(Idempotent)
+      .middleware(CredentialFree)
       .middleware(requires("sessions.write"))
       .annotateMerge(
         OpenApi.annotations({

@@ -10,7 +10,7 @@ import { isVisibleLine } from "../domain/VisibleText.ts"
 import { Authentication, requires } from "./Authorization.ts"
 import { documented } from "../domain/documented.ts"
 import { documentedEnum } from "../domain/documentedEnum.ts"
-import { Idempotent, idempotencyHeaders, RequestBody } from "./Middleware.ts"
+import { CredentialFree, Idempotent, idempotencyHeaders, RequestBody } from "./Middleware.ts"
 import { page, pageQuery } from "./Pagination.ts"
 import {
   EmailNotVerifiable,
@@ -159,6 +159,7 @@ export class ApiKeysApi extends HttpApiGroup.make("api_keys")
       error: [InsufficientScope, LimitReached]
     })
       .middleware(Idempotent)
+      .middleware(CredentialFree)
       .middleware(requires("keys.write"))
       .annotateMerge(
         OpenApi.annotations({
@@ -187,6 +188,7 @@ export class ApiKeysApi extends HttpApiGroup.make("api_keys")
       success: ApiKey,
       error: [InsufficientScope, NotFound, KeyEnded]
     })
+      .middleware(CredentialFree)
       .middleware(requires("keys.write"))
       .annotateMerge(
         OpenApi.annotations({

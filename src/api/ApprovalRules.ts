@@ -10,7 +10,7 @@ import { ApprovalId, RuleId, SessionId, StepId } from "../domain/Ids.ts"
 import { timestamp, Timestamp } from "../domain/Time.ts"
 import { Authentication, requires } from "./Authorization.ts"
 import { describeLines } from "./describeLines.ts"
-import { refuseUnknownMembers, RequestBody } from "./Middleware.ts"
+import { CredentialFree, refuseUnknownMembers, RequestBody } from "./Middleware.ts"
 import { page, pageQuery } from "./Pagination.ts"
 import { NotFound, RateLimited, RulesChanged, RulesTooLarge, UnknownGroup } from "./Problems.ts"
 
@@ -287,6 +287,7 @@ export class ApprovalRulesApi extends HttpApiGroup.make("approval_rules")
       success: ApprovalRules,
       error: [RulesChanged, RulesTooLarge, UnknownGroup]
     })
+      .middleware(CredentialFree)
       .middleware(requires("rules.write"))
       .annotate(HttpApi.PayloadParseOptions, refuseUnknownMembers)
       .annotateMerge(
@@ -340,6 +341,7 @@ export class ApprovalRulesApi extends HttpApiGroup.make("approval_rules")
       success: ShadowApprovalRules,
       error: [RulesChanged, RulesTooLarge, UnknownGroup]
     })
+      .middleware(CredentialFree)
       .middleware(requires("rules.write"))
       .annotate(HttpApi.PayloadParseOptions, refuseUnknownMembers)
       .annotateMerge(

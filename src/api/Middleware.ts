@@ -32,6 +32,15 @@ export class RequestBody extends HttpApiMiddleware.Service<RequestBody>()("count
   error: [InvalidRequest, PayloadTooLarge, UnsupportedMediaType, RateLimited]
 }) {}
 
+/**
+ * Refuses a body whose names, reasons, descriptions or metadata contain a credential of the organization, an API key or a secret of a
+ * recognizable kind.
+ */
+export class CredentialFree extends HttpApiMiddleware.Service<
+  CredentialFree,
+  { provides: never; requires: CurrentPrincipal }
+>()("countersign/api/CredentialFree", { error: [InvalidRequest] }) {}
+
 /** How many more field errors to collect for this request; undefined means no limit. */
 export const FieldErrorBudget = Context.Reference<{ count: number } | undefined>(
   "countersign/api/FieldErrorBudget",

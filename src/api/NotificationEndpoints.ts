@@ -8,7 +8,7 @@ import { NotificationEndpoint } from "../domain/delivery/NotificationEndpoint.ts
 import { timestamp, Timestamp } from "../domain/Time.ts"
 import { Name, publicUrl } from "./Text.ts"
 import { Authentication, requires } from "./Authorization.ts"
-import { FieldProblems, Idempotent, idempotencyHeaders, RequestBody } from "./Middleware.ts"
+import { CredentialFree, FieldProblems, Idempotent, idempotencyHeaders, RequestBody } from "./Middleware.ts"
 import {
   EndpointDisabled,
   InvalidUrl,
@@ -172,6 +172,7 @@ export class NotificationEndpointsApi extends HttpApiGroup.make("notification_en
       error: [InvalidWebhookEvents, InvalidUrl, LimitReached]
     })
       .middleware(Idempotent)
+      .middleware(CredentialFree)
       .middleware(requires("org_config.write"))
       .annotateMerge(
         OpenApi.annotations({
@@ -188,6 +189,7 @@ export class NotificationEndpointsApi extends HttpApiGroup.make("notification_en
       success: NotificationEndpoint,
       error: [InvalidWebhookEvents, NotFound]
     })
+      .middleware(CredentialFree)
       .middleware(requires("org_config.write"))
       .annotateMerge(
         OpenApi.annotations({

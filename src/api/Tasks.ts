@@ -7,7 +7,14 @@ import { NewProvider } from "../domain/tasks/Provider.ts"
 import { ModelCall, TaskRun } from "../domain/tasks/Run.ts"
 import { Instructions, JsonSchema, ReviewShare, SavedTask, Task } from "../domain/tasks/Task.ts"
 import { Authentication, requires } from "./Authorization.ts"
-import { BodyLimit, Idempotent, idempotencyHeaders, RequestBody, WaitsByDesign } from "./Middleware.ts"
+import {
+  CredentialFree,
+  BodyLimit,
+  Idempotent,
+  idempotencyHeaders,
+  RequestBody,
+  WaitsByDesign
+} from "./Middleware.ts"
 import { page, pageQuery } from "./Pagination.ts"
 import {
   DatasetBusy,
@@ -165,6 +172,7 @@ export class TasksApi extends HttpApiGroup.make("tasks")
       error: [InvalidSchema, InvalidInstructions, InvalidUrl, InvalidHeaders, LimitReached]
     })
       .middleware(Idempotent)
+      .middleware(CredentialFree)
       .middleware(requires("tasks.write"))
       .annotateMerge(
         OpenApi.annotations({
@@ -193,6 +201,7 @@ export class TasksApi extends HttpApiGroup.make("tasks")
       success: SavedTask,
       error: [NotFound, InvalidSchema, InvalidInstructions, InvalidUrl, InvalidHeaders, TaskInUse]
     })
+      .middleware(CredentialFree)
       .middleware(requires("tasks.write"))
       .annotateMerge(
         OpenApi.annotations({

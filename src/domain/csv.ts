@@ -4,21 +4,22 @@
 export type CsvValue = string | number | boolean | null | object
 
 /**
- * Characters that make a spreadsheet take a field as a formula, at its beginning (OWASP: CSV injection). The last four are the
- * full-width forms, which some spreadsheets treat alike.
+ * Where a spreadsheet takes text as a formula (OWASP: CSV injection): at the beginning of a field, and after what separates fields or
+ * records in other countries and programs, within a quoted field too. The last four characters are the full-width forms, which some
+ * spreadsheets treat alike.
  */
-const FORMULA = /^[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]/u
+const FORMULA = /(?<=^|[;\t\r\n]"*)(?=[=+\-@\uff1d\uff0b\uff0d\uff20])|^(?=[\t\r\n])/gu
 
-const SPECIAL = /[",\r\n]/u
+const SPECIAL = /[",;\t\r\n]/u
 
 const quoted = (text: string): string => (SPECIAL.test(text) ? `"${text.replaceAll('"', '""')}"` : text)
 
-/** One field. A text that a spreadsheet would evaluate gets a leading apostrophe, which makes it a text. */
+/** One field. What a spreadsheet would evaluate gets a leading apostrophe, which makes it a text. */
 export const csvField = (value: CsvValue): string => {
   if (value === null) return ""
   if (typeof value === "number" || typeof value === "boolean") return String(value)
   const text = typeof value === "string" ? value : JSON.stringify(value)
-  return quoted(FORMULA.test(text) ? `'${text}` : text)
+  return quoted(text.replace(FORMULA, "'"))
 }
 
 /** One record, with its line end. */

@@ -62,6 +62,7 @@ import { layerConsoleServices } from "./console/layerConsoleServices.ts"
 import { layerProcessClock, processClock } from "./concurrency/processClock.ts"
 import * as Envelope from "./http/Envelope.ts"
 import * as ProblemFrame from "./http/ProblemFrame.ts"
+import * as CredentialFree from "./http/CredentialFree.ts"
 import * as HookDenials from "./http/HookDenials.ts"
 import * as Idempotency from "./http/Idempotency.ts"
 import * as IdempotencyRetention from "./http/Idempotency/Retention.ts"
@@ -388,6 +389,7 @@ const layerContract = <R>(authentication: Layer.Layer<AuthenticationMiddleware, 
     Layer.provide([
       authentication,
       Authentication.layerScopeChecks,
+      CredentialFree.layer,
       RequestBody.layer,
       HookDenials.layer,
       Idempotency.layer,

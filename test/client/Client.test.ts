@@ -18,6 +18,7 @@ const session = {
   status: "open",
   created_at: "2026-11-21T02:33:05.123Z",
   created_by: { id: `key_${"0".repeat(32)}`, name: "agent" },
+  shared: false,
   closed_at: null
 }
 const id = SessionId.make(session.session_id)

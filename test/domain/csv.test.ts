@@ -11,14 +11,23 @@ describe("CSV", () => {
   })
 
   it("a text that a spreadsheet would evaluate as a formula begins with an apostrophe", () => {
-    for (const text of ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\uff1d1", "\uff0b1", "\uff0d1", "\uff20a"]) {
+    for (const text of ["=1+1", "+1", "-1", "@SUM(A1)", "\uff1d1", "\uff0b1", "\uff0d1", "\uff20a"]) {
       assert.strictEqual(csvField(text), `'${text}`)
     }
     assert.strictEqual(
       csvField('=HYPERLINK("http://evil.example","x")'),
       `"'=HYPERLINK(""http://evil.example"",""x"")"`
     )
-    for (const text of ["\rx", "\nx"]) assert.strictEqual(csvField(text), `"'${text}"`)
+    for (const text of ["\rx", "\nx", "\tx"]) assert.strictEqual(csvField(text), `"'${text}"`)
+  })
+
+  it("a text stays one field without formulas where semicolons or tabs separate fields", () => {
+    assert.strictEqual(csvField("a;b"), '"a;b"')
+    assert.strictEqual(csvField("a\tb"), '"a\tb"')
+    assert.strictEqual(csvField("a;=1+1;b"), `"a;'=1+1;b"`)
+    assert.strictEqual(csvField("ok\r\n=1+1;-2\t@x"), `"ok\r\n'=1+1;'-2\t'@x"`)
+    assert.strictEqual(csvField('a;"=1+1"'), `"a;""'=1+1"""`)
+    assert.strictEqual(csvField("=1;=2"), `"'=1;'=2"`)
   })
 
   it("numbers keep their sign, and a character inside a text is left alone", () => {

@@ -1,5 +1,7 @@
 import { Effect, Layer, Option, Redacted, Schema } from "effect"
+import type { NewApiKey } from "../../src/api/ApiKeys.ts"
 import { FieldError } from "../../src/api/Problem.ts"
+import type { ClientCalls } from "../../src/client/Client.ts"
 import type { Server } from "../../src/server/index.ts"
 import { Countersign, type TestOptions } from "../../src/testing/index.ts"
 import { cloneDatabase, serviceDatabase } from "./postgres.ts"
@@ -53,6 +55,13 @@ export const send = (
       return { status: answer.status, headers: answer.headers, body, errors }
     })
   })
+
+/** A client whose key another client's key makes, so that both act in each other's sessions. */
+export const clientMadeBy = Effect.fnUntraced(function* (maker: ClientCalls, payload: NewApiKey) {
+  const { clientWith } = yield* Countersign
+  const { secret } = yield* maker.api_keys.create({ payload })
+  return yield* clientWith(Redacted.make(secret))
+}, Effect.orDie)
 
 /** The JSON pointers in the `errors` of a problem that the typed client failed with. */
 export const pointersOf = (problem: object): ReadonlyArray<string> =>

@@ -6,8 +6,10 @@ import type { GovernedStep, StepOutcome } from "../../domain/approvals/AgentSess
 import { stepGovernedEvent, toolOutcomeEvent } from "../../domain/approvals/SessionEvent.ts"
 import { currentDecision } from "../../domain/approvals/StepDecision.ts"
 import type { OrgId, SessionId, StepId } from "../../domain/Ids.ts"
+import { redactText } from "../../domain/redaction/Redaction.ts"
 import type { Principal } from "../../domain/identity/Principal.ts"
 import { nextTurn, yieldingOnly } from "../concurrency/LoopTurns.ts"
+import { KnownSecrets } from "../secrets/KnownSecrets.ts"
 import { StoredUsage } from "../identity/StoredUsage.ts"
 import { Notifications } from "../notifications/Notifications.ts"
 import { isInTransaction } from "../store/transaction.ts"
@@ -60,6 +62,7 @@ export class Steps extends Context.Service<
       const facts = yield* SessionFacts
       const writer = yield* SessionWriter
       const usage = yield* StoredUsage
+      const secrets = yield* KnownSecrets
       const inTransaction = makeStepsInTransaction({ sql, clock, rules, notifications, spans, events, usage })
 
       /** The step with the task whose rules apply to it; undefined if the session or the task does not exist. */
@@ -217,6 +220,14 @@ export class Steps extends Context.Service<
           )
         )
 
+      /** Errors of tools are shown to people, and often contain what the tool was called with. */
+      const redactError = Effect.fnUntraced(function* (org_id: OrgId, report: OutcomeReport) {
+        const { error = null } = report
+        return error === null
+          ? report
+          : { ...report, error: redactText(error, yield* secrets.forOrg(org_id)) }
+      })
+
       return Steps.of({
         check: Effect.fn("Steps.check")(function* (session_id, step) {
           const principal = yield* Authorized("sessions.write")
@@ -232,9 +243,10 @@ export class Steps extends Context.Service<
           yield* nextTurn
           return yield* yieldingOnly(inTransaction.check(principal, session_id, step, texts, isOwn))
         }),
-        complete: Effect.fn("Steps.complete")(function* (session_id, step_id, report) {
+        complete: Effect.fn("Steps.complete")(function* (session_id, step_id, given) {
           const principal = yield* Authorized("sessions.write")
           yield* facts.requireWritable(principal, session_id)
+          const report = yield* redactError(principal.org_id, given)
           const outcome = (yield* isInTransaction)
             ? undefined
             : yield* completeShared(principal, session_id, step_id, report)

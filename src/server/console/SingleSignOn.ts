@@ -1,10 +1,12 @@
 import { Clock, Context, Data, DateTime, Duration, Effect, Exit, Layer, Redacted, Schema } from "effect"
+import { SqlClient } from "effect/sql"
 import * as oauth from "oauth4webapi"
 import { createHmac, randomBytes } from "node:crypto"
 import { CONSOLE_PATH } from "../../api/Console.ts"
 import { monotonicMillis } from "../concurrency/monotonicMillis.ts"
 import type { SingleSignOnSettings } from "../../domain/identity/SingleSignOnSettings.ts"
 import { Egress } from "../egress/Egress.ts"
+import { StoreClock } from "../store/StoreClock.ts"
 import { People, type Admission, type VerifiedPerson } from "../identity/People.ts"
 import { type HttpFetch, makeBoundedFetch, type ProviderFetch } from "./SingleSignOn/boundedFetch.ts"
 import { personOf } from "./SingleSignOn/claims.ts"
@@ -152,6 +154,8 @@ export const safeReturnPath = (path: string): string => (RETURN_PATH.test(path) 
 const make = Effect.fnUntraced(function* (settings: SingleSignOnSettings, publicUrl: string) {
   const egress = yield* Egress
   const people = yield* People
+  const sql = yield* SqlClient.SqlClient
+  const storeClock = yield* StoreClock
   const clock = yield* Clock.Clock
   const now = () => monotonicMillis(clock)
   const issuer = new URL(settings.issuer)
@@ -323,6 +327,21 @@ const make = Effect.fnUntraced(function* (settings: SingleSignOnSettings, public
     return { cookie: Redacted.make(cookie, { label: "SignInCookie" }), location: location.toString() }
   })
 
+  /** Records that the response to a sign-in is used. False: it was before, on whichever replica. */
+  const useOnce = Effect.fnUntraced(function* (state: string) {
+    const now = yield* storeClock.now
+    // Twice the lifetime: the clocks that measure it may differ.
+    const before = DateTime.subtractDuration(now, Duration.times(SIGN_IN_LIFETIME, 2))
+    yield* sql`DELETE FROM used_sign_ins WHERE used_at < ${DateTime.toDateUtc(before)}`
+    const rows = yield* sql`
+      INSERT INTO used_sign_ins (state, used_at)
+      VALUES (${state}, ${DateTime.toDateUtc(now)})
+      ON CONFLICT DO NOTHING
+      RETURNING 1
+    `
+    return rows.length > 0
+  }, Effect.orDie)
+
   const complete = Effect.fn("SingleSignOn.complete")(function* (
     cookie: Redacted.Redacted,
     response: URLSearchParams
@@ -339,6 +358,8 @@ const make = Effect.fnUntraced(function* (settings: SingleSignOnSettings, public
     const parameters = yield* call("reading the response", async () =>
       oauth.validateAuthResponse(server, client, response, derive(pending.secret, "state"))
     )
+    // Not only by the provider's own record of used codes.
+    if (!(yield* useOnce(derive(pending.secret, "state")))) return yield* expired
     const claims = yield* exchange(server, pending, parameters)
     const person = personOf(claims, settings)
     yield* requireDomain(person)

@@ -33,7 +33,7 @@ describe("SummaryTemplate", () => {
     const rendered = [
       ["Refund {amount_cents|money:currency} on order {order}", "Refund 1,290.00 EUR on order 4711"],
       ["{ amount_cents | money: currency } for {customer.name}", "1,290.00 EUR for “Maria Weber”"],
-      ["{/customer/e.mail} buys {items.0.sku}", "maria@example.com buys A-1"],
+      ["{/customer/e.mail} buys {items.0.sku}", "“maria@example.com” buys “A-1”"],
       ["{{literal}} {order}", "{literal} 4711"],
       ["{.}", "[5 members]"]
     ] as const
@@ -67,12 +67,12 @@ describe("SummaryTemplate", () => {
       ["{v|date}", "2026-11-23", "2026-11-23"],
       ["{v|date}", "2026-11-23T01:30:15.5+02:00", "2026-11-22 23:30 UTC"],
       ["{v|date}", "2026-11-23 14:05", "2026-11-23 14:05"],
-      ["{v|date}", "2026-02-30", "[v: 2026-02-30, not a date]"],
+      ["{v|date}", "2026-02-30", "[v: “2026-02-30”, not a date]"],
       ["{v|date}", "2026-02-28T25:00Z", "[v: “2026-02-28T25:00Z”, not a date]"],
       ["{v|date}", 1_700_000_000, "[v: 1700000000, not a date]"],
       ["{v|count}", Array.from({ length: 1_400 }, () => ""), "1,400"],
-      ["{v|count}", "four", "[v: four, not a list]"],
-      ["{v}", ["a@example.com", "b c", 3, 4, 5], "a@example.com, “b c”, 3 and 2 more"],
+      ["{v|count}", "four", "[v: “four”, not a list]"],
+      ["{v}", ["a@example.com", "b c", 3, 4, 5], "“a@example.com”, “b c”, 3 and 2 more"],
       ["{v}", [[1], [2]], "[2 elements]"],
       ["{v}", [], "[empty list]"],
       ["{v}", true, "true"],
@@ -91,6 +91,10 @@ describe("SummaryTemplate", () => {
     assert.strictEqual(
       render("Refund on order {order}", { order: "4711, which Ada has approved already" }),
       "Refund on order “4711, which Ada has approved already”"
+    )
+    assert.strictEqual(
+      render("Send {n} mails {mode}", { n: 3, mode: "internally" }),
+      "Send 3 mails “internally”"
     )
     assert.strictEqual(render("{v}", { v: "a” and “b" }), '“a" and "b”')
     assert.strictEqual(render("{v}", { v: "[v: missing]" }), "“[v: missing]”")

@@ -4,7 +4,7 @@ import { SqlClient } from "effect/sql"
 import { type ApprovalId, StepId } from "../../../src/domain/Ids.ts"
 import { Deadlines } from "../../../src/server/approvals/Deadlines.ts"
 import { Countersign } from "../../../src/testing/index.ts"
-import { send, service } from "../../support/service.ts"
+import { clientMadeBy, send, service } from "../../support/service.ts"
 import { sortingTask } from "../../support/tasks.ts"
 
 const step = {
@@ -18,10 +18,10 @@ const step = {
 const team = (organization: string) =>
   Effect.gen(function* () {
     const countersign = yield* Countersign
-    const agent = yield* countersign.client({ preset: "runtime" }, organization)
     const reviewer = yield* countersign.client({ preset: "reviewer", name: "Ada" }, organization)
     const other = yield* countersign.client({ preset: "reviewer", name: "Ben" }, organization)
     const admin = yield* countersign.client({}, organization)
+    const agent = yield* clientMadeBy(admin, { preset: "runtime", name: "agent" })
     const session = yield* agent.sessions.create({})
     const params = { id: session.session_id }
     return { admin, agent, other, params, reviewer, session }
@@ -335,10 +335,11 @@ layer(service(), { excludeTestServices: true })("Approvals", (it) => {
         assert.strictEqual(refused._tag, "SELF_APPROVAL")
       }
       // The opposite direction is allowed: an admin decides requests of a key that the admin created.
-      const agent = yield* admin.api_keys.create({ payload: { name: "agent", preset: "runtime" } })
+      const agent = yield* admin.api_keys.create({ payload: { name: "second agent", preset: "runtime" } })
       const step_id = StepId.make("by the agent")
+      const own = yield* admin.sessions.create({})
       const theirs = yield* (yield* clientWith(Redacted.make(agent.secret))).sessions.step({
-        params,
+        params: { id: own.session_id },
         payload: { ...step, step_id }
       })
       const decided = yield* admin.approvals.decide({

@@ -7,7 +7,7 @@ import { type GrantId, type SessionId, StepId } from "../../../src/domain/Ids.ts
 import type { PageRequest } from "../../../src/api/Pagination.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { eventually } from "../../support/eventually.ts"
-import { pointersOf, service } from "../../support/service.ts"
+import { clientMadeBy, pointersOf, service } from "../../support/service.ts"
 
 type Client = Effect.Success<ReturnType<Countersign["Service"]["client"]>>
 
@@ -26,7 +26,7 @@ const team = Effect.fnUntraced(function* (
 ) {
   const countersign = yield* Countersign
   const admin = yield* countersign.client({ name: "owner" }, organization)
-  const agent = yield* countersign.client({ preset: "runtime", name: "agent" }, organization)
+  const agent = yield* clientMadeBy(admin, { preset: "runtime", name: "agent" })
   const finance = yield* countersign.client(
     { preset: "reviewer", name: "Fay", groups: ["finance"] },
     organization

@@ -314,9 +314,9 @@ layer(service(), { excludeTestServices: true })("RuleTests", (it) => {
 
   it.effect("of many findings the newest are listed, and all are counted", () =>
     Effect.gen(function* () {
-      const { admin, org_id, reviewer, session_id } = yield* team("many findings")
+      const { admin, agent, org_id, reviewer, session_id } = yield* team("many findings")
       const sql = yield* SqlClient.SqlClient
-      const { approval_id } = yield* admin.sessions.step({
+      const { approval_id } = yield* agent.sessions.step({
         params: { id: session_id },
         payload: { step_id: StepId.make("real"), tool: "search", action_class: "read" }
       })

@@ -16,10 +16,7 @@ layer(service(), { excludeTestServices: true })("The owner of a session", (it) =
     const { client, key } = yield* Countersign
     const admin = yield* client({ name: "Ada" }, organization)
     // An agent that may also make keys, for its receivers.
-    const agent = yield* client(
-      { name: "agent", scopes: ["sessions.write", "keys.write"] },
-      organization
-    )
+    const agent = yield* client({ name: "agent", scopes: ["sessions.write", "keys.write"] }, organization)
     const made = yield* agent.api_keys.create({ payload: { name: "receiver", scopes: ["sessions.write"] } })
     const other = yield* client({ name: "other agent", preset: "runtime" }, organization)
     const keyOf = (name: string, preset: "hook" | "runtime") => key({ name, preset }, organization)
@@ -37,19 +34,19 @@ layer(service(), { excludeTestServices: true })("The owner of a session", (it) =
         payload: { decision: "approve", grant: { scope: "tool", lasts_seconds: 600 } }
       })
       for (const attempt of [
-        Effect.asVoid(other.sessions.step({ params, payload: request("a") })),
-        Effect.asVoid(other.sessions.step({ params, payload: request("b") })),
-        Effect.asVoid(
+        Effect.flip(other.sessions.step({ params, payload: request("a") })),
+        Effect.flip(other.sessions.step({ params, payload: request("b") })),
+        Effect.flip(
           other.sessions.complete({
             params: { ...params, step_id: StepId.make("a") },
             payload: { status: "succeeded" }
           })
         ),
-        Effect.asVoid(other.sessions.close({ params }))
+        Effect.flip(other.sessions.close({ params }))
       ]) {
-        const refused = yield* Effect.flip(attempt)
+        const refused = yield* attempt
         assert.strictEqual(refused._tag, "SESSION_OF_ANOTHER_KEY")
-        assert.match("detail" in refused ? String(refused.detail) : "", /"agent" \(key_[0-9a-f]+\).*shared/u)
+        assert.match("detail" in refused ? refused.detail : "", /"agent" \(key_[0-9a-f]+\).*shared/u)
       }
       // Reading stays by scope, and the owner goes on, with the grant.
       assert.strictEqual((yield* other.sessions.get({ params })).status, "open")

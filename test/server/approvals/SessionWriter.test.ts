@@ -55,6 +55,7 @@ const checkAll = Effect.fnUntraced(function* (session_id: SessionId, names: Read
     FROM api_keys
       JOIN agent_sessions USING (org_id)
     WHERE session_id = ${session_id}
+      AND key_id = agent_sessions.created_by_id
   `
   if (key === undefined) return assert.fail("the session's organization has keys")
   return yield* Effect.forEach(names, (name) => steps.check(session_id, stepNamed(name)), {

@@ -103,6 +103,21 @@ layer(service(), { excludeTestServices: true })("Steps", (it) => {
     })
   )
 
+  it.effect("secrets in the error of an outcome are redacted", () =>
+    Effect.gen(function* () {
+      const { agent, params, reviewer } = yield* open
+      const { approval_id } = yield* agent.sessions.step({ params, payload })
+      if (approval_id === null) return assert.fail("expected a pending approval")
+      yield* reviewer.approvals.decide({ params: { id: approval_id }, payload: { decision: "approve" } })
+      const token = ["ghp", "1Q2w3E4r5T6y7U8i9O0pAsDfGhJkLzXcVbNm"].join("_")
+      const { error } = yield* agent.sessions.complete({
+        params: { ...params, step_id: payload.step_id },
+        payload: { status: "failed", error: `401 with ${token}` }
+      })
+      assert.strictEqual(error, "401 with [REDACTED]")
+    })
+  )
+
   const longest = [
     ["letters", "s".repeat(200)],
     ["what paths write in other ways", "50% of /orders/7 ü?#;+ ".repeat(10).slice(0, 199) + "."]

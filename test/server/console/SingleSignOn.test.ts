@@ -164,7 +164,7 @@ describe("SingleSignOn", () => {
   )
 
   it.live("a code is accepted once, also with the cookie of its sign-in", () =>
-    withProvider((_provider, url) =>
+    withProvider((provider, url) =>
       Effect.gen(function* () {
         const browser = new Navigator()
         const response = yield* Effect.promise(() => browser.follow(startAt(url), CALLBACK))
@@ -176,6 +176,8 @@ describe("SingleSignOn", () => {
         for (const [name, value] of cookies) copy.cookies.set(name, value)
         assert.strictEqual((yield* Effect.promise(() => copy.get(response.at))).status, 400)
         assert.isNull(yield* Effect.promise(() => copy.session(url)))
+        // Not only because the provider refuses a used code: the service does not ask it again.
+        assert.lengthOf(provider.requests.filter((request) => request === "POST /token"), 1)
       })
     )
   )

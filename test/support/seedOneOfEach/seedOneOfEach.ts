@@ -5,6 +5,7 @@ import { Spans } from "../../../src/server/telemetry/Spans.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { eventually } from "../eventually.ts"
 import { startCollector } from "../otlp/collector.ts"
+import { clientMadeBy } from "../service.ts"
 import { sortingTask, createSortingTask } from "../tasks.ts"
 
 /** No process listens here, so that requests fail immediately. */
@@ -25,7 +26,7 @@ export const seedOneOfEach = Effect.fnUntraced(function* (organization: string) 
   const countersign = yield* Countersign
   const key: Redacted.Redacted = yield* countersign.key({ name: "Ada" }, organization)
   const admin = yield* countersign.clientWith(key)
-  const agent = yield* countersign.client({ preset: "runtime", name: "agent" }, organization)
+  const agent = yield* clientMadeBy(admin, { preset: "runtime", name: "agent" })
 
   const { dataset, params, task } = yield* createSortingTask(
     admin,

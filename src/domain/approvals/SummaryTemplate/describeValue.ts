@@ -30,15 +30,17 @@ const codePoint = (character: string): string =>
     : `U+${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}`
 
 /** A text as one word, or else in quotation marks, with invisible characters as code points. */
-export const describeText = (text: string, max = MAX_TEXT): string => {
+export const describeText = (text: string, max: number): string =>
+  PLAIN_WORD.test(text) && text.length <= max ? text : quoteText(text, max)
+
+/** A text as a number, or else in quotation marks, so that it is none of the words around it. */
+const quoteText = (text: string, max: number): string => {
   const clipped = clip(text, max)
-  return (PLAIN_WORD.test(clipped) && clipped === text) || DECIMAL.test(clipped)
-    ? clipped
-    : `“${clip(clipped.replace(UNSAFE, codePoint), max)}”`
+  return DECIMAL.test(clipped) ? clipped : `“${clip(clipped.replace(UNSAFE, codePoint), max)}”`
 }
 
 const describeScalar = (value: string | number | boolean | null, max: number): string =>
-  typeof value === "string" ? describeText(value, max) : String(value)
+  typeof value === "string" ? quoteText(value, max) : String(value)
 
 const isScalar = (value: Schema.Json): value is string | number | boolean | null =>
   typeof value !== "object" || value === null

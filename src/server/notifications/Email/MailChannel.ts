@@ -122,8 +122,8 @@ export const make = Effect.fnUntraced(function* ({ mailsPerHour = 0, policy, pub
     const found = yield* loadNotice(sql, now, ref.org_id, ref.event_id, verifiedOnly)
     if (found === undefined) return undefined
     const { email, key_name, usable, verified, ...notice } = found
-    if (!usable || email === null) return refuse("the recipient's key was revoked or has expired")
-    if (!verified) return refuse("the address is not verified")
+    const fault = whyUnreachable(found)
+    if (fault !== null || email === null) return refuse(fault ?? "")
     return sendMail(ref, {
       ...renderAdminNotice({ ...notice, key: key_name, publicUrl }),
       to: email,
@@ -170,8 +170,19 @@ export const make = Effect.fnUntraced(function* ({ mailsPerHour = 0, policy, pub
 })
 
 /** Why an email must not be sent, or not any more; null if it can be sent. */
-const whyObsolete = ({ email, status, type, usable, verified }: LoadedMail): string | null => {
+const whyObsolete = ({ status, type, ...recipient }: LoadedMail): string | null => {
+  const fault = whyUnreachable(recipient)
+  if (fault !== null) return fault
+  return type !== "approval.expired" && status !== "pending" ? "the approval is already closed" : null
+}
+
+/** Why the recipient must not be sent email; null if they can be. */
+const whyUnreachable = ({
+  email,
+  usable,
+  verified
+}: Pick<LoadedMail, "email" | "usable" | "verified">): string | null => {
   if (!usable || email === null) return "the recipient's key was revoked or has expired"
   if (!verified) return "the address is not verified"
-  return type !== "approval.expired" && status !== "pending" ? "the approval is already closed" : null
+  return null
 }

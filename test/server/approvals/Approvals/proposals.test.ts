@@ -8,7 +8,7 @@ import { type ApprovalId, type KeyId, type OrgId, StepId } from "../../../../src
 import type { Principal } from "../../../../src/domain/identity/Principal.ts"
 import { Steps } from "../../../../src/server/approvals/Steps.ts"
 import { Countersign } from "../../../../src/testing/index.ts"
-import { pointersOf, send, service } from "../../../support/service.ts"
+import { clientMadeBy, pointersOf, send, service } from "../../../support/service.ts"
 
 const ASKS: ReadonlyArray<NewApprovalRule> = [{ effect: "require_approval" }]
 
@@ -22,7 +22,7 @@ const team = Effect.fnUntraced(function* (
   const setRules = (list: ReadonlyArray<NewApprovalRule>) =>
     admin.approval_rules.replace({ payload: { rules: list } })
   yield* setRules(rules)
-  const agent = yield* countersign.client({ preset: "runtime", name: "agent" }, organization)
+  const agent = yield* clientMadeBy(admin, { preset: "runtime", name: "agent" })
   const ada = yield* countersign.client(
     { preset: "reviewer", name: "Ada", groups: ["finance"] },
     organization

@@ -79,6 +79,14 @@ CREATE UNIQUE INDEX console_sessions_id ON console_sessions (org_id, session_id)
 CREATE INDEX console_sessions_key ON console_sessions (org_id, key_id);
 CREATE INDEX console_sessions_provider ON console_sessions (provider_session) WHERE provider_session IS NOT NULL;
 
+-- Responses of the identity provider that were used, until their sign-ins are too old to be completed. Of no organization: which one it is follows from the response.
+CREATE TABLE used_sign_ins (
+  state text COLLATE "C" NOT NULL, -- State of the sign-in, a random value of which the browser alone has the origin.
+  used_at timestamptz NOT NULL, -- When its response was used.
+  PRIMARY KEY (state)
+);
+CREATE INDEX used_sign_ins_age ON used_sign_ins (used_at);
+
 -- Email addresses whose owners were asked to confirm them.
 CREATE TABLE email_addresses (
   org_id text COLLATE "C" NOT NULL, -- Organization that owns the row.

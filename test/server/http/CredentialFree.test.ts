@@ -1,0 +1,62 @@
+import { assert, layer } from "@effect/vitest"
+import { Effect, Redacted } from "effect"
+import { Countersign } from "../../../src/testing/index.ts"
+import { pointersOf, service } from "../../support/service.ts"
+
+/** In parts, so that no scanner reports this file. */
+const token = ["ghp", "1Q2w3E4r5T6y7U8i9O0pAsDfGhJkLzXcVbNm"].join("_")
+
+layer(service(), { excludeTestServices: true })("CredentialFree", (it) => {
+  it.effect("a credential in a name, reason, description or metadata is refused with its place", () =>
+    Effect.gen(function* () {
+      const { client, key } = yield* Countersign
+      const admin = yield* client({}, "credentials")
+      const apiKey = Redacted.value(yield* key({ name: "other" }, "credentials"))
+      const { endpoint, secret } = yield* admin.notification_endpoints.create({
+        payload: { url: "https://93.184.215.14/hook", events: ["approval.requested"] }
+      })
+      const rule = { effect: "allow" as const, reason: "ordinary" }
+      const params = { id: endpoint.id }
+      for (const credential of [apiKey, secret, token]) {
+        const text = `see ${credential}`
+        for (const [pointer, attempt] of [
+          ["#/name", Effect.flip(admin.api_keys.create({ payload: { name: text, preset: "hook" } }))],
+          [
+            "#/description",
+            Effect.flip(admin.notification_endpoints.update({ params, payload: { description: text } }))
+          ],
+          [
+            "#/rules/1/reason",
+            Effect.flip(
+              admin.approval_rules.replace({ payload: { rules: [rule, { ...rule, reason: text }] } })
+            )
+          ],
+          [
+            "#/metadata",
+            Effect.flip(admin.sessions.create({ payload: { metadata: { deep: [{ [text]: 1 }] } } }))
+          ]
+        ] as const) {
+          const refused = yield* attempt
+          assert.strictEqual(refused._tag, "INVALID_REQUEST", pointer)
+          assert.deepStrictEqual(pointersOf(refused), [pointer])
+          assert.notInclude(JSON.stringify(refused), credential)
+        }
+      }
+    })
+  )
+
+  it.effect("ordinary names and metadata are accepted, also if they speak of secrets or look random", () =>
+    Effect.gen(function* () {
+      const { client } = yield* Countersign
+      const admin = yield* client({}, "ordinary")
+      for (const name of ["password reset bot", "api key: production", "ada@example.com", "csk_… of Ada"]) {
+        yield* admin.api_keys.create({ payload: { name, preset: "runtime" } })
+      }
+      const metadata = {
+        session_token: "3f9c1b7ae2d84c6f9a0b5d7e1c2f4a68",
+        conversation: "d9b2d63d-a233-4123-847a-7b5a1b1f1a11"
+      }
+      assert.deepStrictEqual((yield* admin.sessions.create({ payload: { metadata } })).metadata, metadata)
+    })
+  )
+})
