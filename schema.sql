@@ -60,6 +60,7 @@ CREATE TABLE api_keys (
   allowed_networks text[],
   revocation_reason text,
   groups text[] DEFAULT '{}'::text[] NOT NULL,
+  rights_changed_at timestamp with time zone,
   CONSTRAINT api_keys_pkey PRIMARY KEY (org_id, key_id),
   CONSTRAINT api_keys_org_id_fkey FOREIGN KEY (org_id) REFERENCES organizations(org_id),
   CONSTRAINT api_keys_check CHECK (((scopes IS NOT NULL) OR (preset IS NOT NULL))),
@@ -88,6 +89,7 @@ COMMENT ON COLUMN api_keys.created_by_name IS 'Name of that key at the time; nul
 COMMENT ON COLUMN api_keys.allowed_networks IS 'Networks that requests with the key may come from, in CIDR notation; null: anywhere.';
 COMMENT ON COLUMN api_keys.revocation_reason IS 'requested: by a key or the operator; leaked: its text was reported; access_ended: the person who created it lost rights; null: requested, if the key is revoked.';
 COMMENT ON COLUMN api_keys.groups IS 'Groups of the key, which quorums of approval rules name.';
+COMMENT ON COLUMN api_keys.rights_changed_at IS 'When its scopes or groups last changed; null: never. Its streams end then, and are authorized anew.';
 
 CREATE TABLE approval_counts (
   org_id text COLLATE "C" NOT NULL,
@@ -1616,3 +1618,13 @@ COMMENT ON COLUMN telemetry_destinations.dropped_spans IS 'Spans that exceeded a
 COMMENT ON COLUMN telemetry_destinations.tested_at IS 'When a test was last sent; null: never.';
 COMMENT ON COLUMN telemetry_destinations.trace IS 'Whether a run is a trace of its own, or part of the trace that its request names.';
 COMMENT ON COLUMN telemetry_destinations.scores IS 'How feedback is exported as a score.';
+
+CREATE TABLE used_sign_ins (
+  state text COLLATE "C" NOT NULL,
+  used_at timestamp with time zone NOT NULL,
+  CONSTRAINT used_sign_ins_pkey PRIMARY KEY (state)
+);
+CREATE INDEX used_sign_ins_age ON used_sign_ins USING btree (used_at);
+COMMENT ON TABLE used_sign_ins IS 'Responses of the identity provider that were used, until their sign-ins are too old to be completed. Of no organization: which one it is follows from the response.';
+COMMENT ON COLUMN used_sign_ins.state IS 'State of the sign-in, a random value of which the browser alone has the origin.';
+COMMENT ON COLUMN used_sign_ins.used_at IS 'When its response was used.';

@@ -260,18 +260,27 @@ export class People extends Context.Service<
           return { _tag: "Blocked" }
         } else {
           const scopes = access.preset === null ? access.scopes : null
-          yield* Effect.orDie(
-            updateAccess(sql, ref, { ...rights, name, scopes, email: person.email, expires_at })
-          )
           const before = JSON.stringify([known.preset, known.scopes, known.groups])
           const isChanged =
             before !== JSON.stringify([rights.preset, scopes, rights.groups]) || known.revoked_at !== null
+          const rights_changed_at = isChanged ? now : null
+          yield* Effect.orDie(
+            updateAccess(sql, ref, {
+              ...rights,
+              name,
+              scopes,
+              email: person.email,
+              expires_at,
+              rights_changed_at
+            })
+          )
           if (isChanged) {
             yield* audit.record({ org_id, actor }, "person.access_changed", key_id, {
               ...rights,
               scopes: access.scopes
             })
             yield* Effect.orDie(keyEnds.reduceMade({ org_id, actor }, ref, access, now))
+            yield* sql.afterCommit(revocations.publish(key_id))
           }
         }
         yield* Effect.orDie(upsertPerson(sql, ref, person, now))

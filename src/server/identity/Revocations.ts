@@ -5,7 +5,7 @@
  * ```
  *  ApiKeys.revoke ──after the commit──▶ publish ─┐  (immediately, on this replica)
  *                                                ├─▶ subscribers: the verified-key cache, session streams, console streams
- *  api_keys ◀──every 4 s, all keys in use── poll ┘  (every replica: revoked, expired and deleted keys)
+ *  api_keys ◀──every 4 s, all keys in use── poll ┘  (every replica: revoked, expired and deleted keys, and changed rights)
  * ```
  *
  * - A request verifies its key by the database or by the verified-key cache, which uses an entry for `VERIFIED_KEY_TTL_MILLIS` at most:
@@ -15,10 +15,12 @@
  *   rule holds through one failure. While the database is unreachable a stream stays open, without events, which come from the database
  *   too; it ends with the first poll that succeeds.
  *
+ * A key whose rights have changed is treated alike: what it has open ends, and is authorized anew when it is opened again.
+ *
  * Revocations are not sent by NOTIFY. A listener would reserve one of the pool's connections on every replica, and the poll would still
  * be needed: notifications can be lost, and an expiry sends none.
  */
-import { Array as Arr, Context, type Duration, Effect, Layer, type Scope } from "effect"
+import { Array as Arr, Context, DateTime, Duration, Effect, Layer, type Scope } from "effect"
 import { SqlClient } from "effect/sql"
 import type { KeyId } from "../../domain/Ids.ts"
 import { runWorker, startWorkers } from "../concurrency/Worker.ts"
@@ -34,6 +36,9 @@ export const VERIFIED_KEY_TTL_MILLIS = REVOCATION_LIMIT_MILLIS
 
 /** Pause between two polls. The rest of the limit is for the poll's query, and for one retry if it fails. */
 export const REVOCATION_POLL_MILLIS = 4_000
+
+/** How long a poll finds changed rights: over a poll that failed, too. */
+const CHANGE_WINDOW = Duration.millis(2 * REVOCATION_LIMIT_MILLIS)
 
 /** Pause after a poll that failed. */
 const RETRY_MILLIS = 500
@@ -93,7 +98,9 @@ const make = Effect.fnUntraced(function* (options: RevocationOptions) {
   const poll = Effect.gen(function* () {
     let ended = 0
     for (const keys of Arr.chunksOf(keysInUse(), KEYS_PER_STATEMENT)) {
-      const found = yield* findEndedKeys(sql, keys, yield* clock.now)
+      const now = yield* clock.now
+      // Since before the last poll, whose keys were others. What is opened again is authorized again, so once more does no harm.
+      const found = yield* findEndedKeys(sql, keys, now, DateTime.subtractDuration(now, CHANGE_WINDOW))
       if (found.length > 0) notify(new Set(found))
       ended += found.length
     }

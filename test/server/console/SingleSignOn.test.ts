@@ -177,7 +177,10 @@ describe("SingleSignOn", () => {
         assert.strictEqual((yield* Effect.promise(() => copy.get(response.at))).status, 400)
         assert.isNull(yield* Effect.promise(() => copy.session(url)))
         // Not only because the provider refuses a used code: the service does not ask it again.
-        assert.lengthOf(provider.requests.filter((request) => request === "POST /token"), 1)
+        assert.lengthOf(
+          provider.requests.filter((request) => request === "POST /token"),
+          1
+        )
       })
     )
   )
@@ -369,9 +372,7 @@ describe("SingleSignOn", () => {
         const own = yield* consoleHeaders(Redacted.make(made.secret))
         assert.deepInclude((yield* blockedBy(url, own, `${id}/block`, "DELETE")).body, { code: "OWN_ACCESS" })
         // A key that may only manage keys does not lock out an admin.
-        const clerk = yield* consoleHeaders(
-          yield* key({ name: "clerk", scopes: ["keys.write"] }, "acme")
-        )
+        const clerk = yield* consoleHeaders(yield* key({ name: "clerk", scopes: ["keys.write"] }, "acme"))
         assert.deepInclude((yield* blockedBy(url, clerk, `${id}/block`)).body, { code: "INSUFFICIENT_SCOPE" })
 
         // Her decision outlives her: a step that she approved and that has no outcome.
@@ -417,8 +418,17 @@ describe("SingleSignOn", () => {
         const back = (yield* signIn(url)).browser
         const wide = yield* createKey(url, back, "wide", { preset: "admin", groups: ["finance", "legal"] })
         const narrow = yield* createKey(url, back, "narrow", { scopes: ["rules.write"] })
+        const stream = yield* Effect.promise(() =>
+          fetch(`${url}/console/inbox/stream`, { headers: { cookie: back.cookieOf(url) } })
+        )
+        const ended = Effect.promise(async () => {
+          for await (const _ of stream.body ?? []);
+        })
         groups("approvers")
         yield* signIn(url)
+        // What was open ends, and is authorized anew.
+        yield* ended
+        assert.include((yield* Effect.promise(() => back.session(url)))?.scopes ?? [], "approvals.read")
         assert.strictEqual(yield* statusWith(url, wide.secret), 403)
         assert.strictEqual(yield* statusWith(url, narrow.secret), 401)
         const limited = yield* admin.api_keys.get({ params: { id: wide.key.id } })

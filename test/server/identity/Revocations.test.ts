@@ -80,6 +80,19 @@ layer(layerReplica({ pollEvery: "1 hour" }).pipe(Layer.provideMerge(TestDatabase
     }).pipe(Effect.scoped)
   )
 
+  it.effect("a poll finds keys whose rights have changed since the last ones", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const revocations = yield* Revocations
+      const [changed, earlier] = yield* Effect.all([seedReader, seedReader])
+      const ended = yield* subscribe([changed, earlier])
+      yield* sql`UPDATE api_keys SET rights_changed_at = now() WHERE key_id = ${changed.actor.id}`
+      yield* sql`UPDATE api_keys SET rights_changed_at = now() - interval '1 minute' WHERE key_id = ${earlier.actor.id}`
+      yield* revocations.poll
+      assert.deepStrictEqual(ended, [changed.actor.id])
+    }).pipe(Effect.scoped)
+  )
+
   it.effect("a subscriber is not notified any more after its scope has closed", () =>
     Effect.gen(function* () {
       const revocations = yield* Revocations

@@ -98,7 +98,7 @@ export const makeKeyEnds = ({ audit, revocations, sql }: KeyEndDeps) => {
         if (scopes.length === 0) {
           yield* revoke(author, [made], now, "access_ended", maker)
         } else {
-          yield* updateRights(sql, { org_id, key_id: made.key_id }, { scopes, groups })
+          yield* updateRights(sql, { org_id, key_id: made.key_id }, { scopes, groups }, now)
           yield* audit.record(author, "key.rights_reduced", made.key_id, {
             scopes,
             ...(groups.length === 0 ? {} : { groups }),

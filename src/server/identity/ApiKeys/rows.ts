@@ -358,10 +358,11 @@ export const findKeyWithMade = (sql: SqlClient.SqlClient, { key_id, org_id }: Ke
 export const updateRights = (
   sql: SqlClient.SqlClient,
   { key_id, org_id }: KeyRef,
-  { groups, scopes }: Pick<KeyRow, "groups" | "scopes">
+  { groups, scopes }: Pick<KeyRow, "groups" | "scopes">,
+  now: Timestamp
 ) => sql`
   UPDATE api_keys
-  SET scopes = ${textArray(scopes)}::text[], groups = ${textArray(groups)}::text[]
+  SET scopes = ${textArray(scopes)}::text[], groups = ${textArray(groups)}::text[], rights_changed_at = ${toDate(now)}
   WHERE org_id = ${org_id}
     AND key_id = ${key_id}
 `
@@ -383,8 +384,13 @@ export const revokeKeys = (
 
 const endedRows = rowsOf(Schema.Struct({ key_id: KeyId }))
 
-/** Returns the ids of the revoked, expired and deleted keys among `keys`. */
-export const findEndedKeys = (sql: SqlClient.SqlClient, keys: ReadonlyArray<KeyRef>, now: Timestamp) =>
+/** Returns the ids of the revoked, expired and deleted keys among `keys`, and of those whose rights have changed since a time. */
+export const findEndedKeys = (
+  sql: SqlClient.SqlClient,
+  keys: ReadonlyArray<KeyRef>,
+  now: Timestamp,
+  changedSince: Timestamp
+) =>
   endedRows
     .all(
       sql`
@@ -397,6 +403,7 @@ export const findEndedKeys = (sql: SqlClient.SqlClient, keys: ReadonlyArray<KeyR
         WHERE api_keys.digest IS NULL
           OR api_keys.revoked_at IS NOT NULL
           OR api_keys.expires_at <= ${toDate(now)}::timestamptz
+          OR api_keys.rights_changed_at >= ${toDate(changedSince)}::timestamptz
       `
     )
     .pipe(Effect.map((rows) => rows.map(({ key_id }) => key_id)))

@@ -86,6 +86,7 @@ export const updateAccess = (
   { key_id, org_id }: KeyRef,
   access: Pick<PersonRow, "name" | "preset" | "scopes" | "groups" | "email"> & {
     readonly expires_at: Timestamp
+    readonly rights_changed_at: Timestamp | null
   }
 ) => sql`
   UPDATE api_keys
@@ -95,6 +96,9 @@ export const updateAccess = (
     groups = ${textArray(access.groups)}::text[],
     email = ${access.email},
     expires_at = ${toDate(access.expires_at)},
+    rights_changed_at = coalesce(
+      ${access.rights_changed_at === null ? null : toDate(access.rights_changed_at)}::timestamptz, rights_changed_at
+    ),
     revoked_at = NULL,
     revocation_reason = NULL
   WHERE org_id = ${org_id}

@@ -95,9 +95,9 @@ layer(service(), { excludeTestServices: true })("Counter-proposals", (it) => {
     ["more arguments", { amount: 20, memo: "x" }, {}],
     ["another tool", { amount: 20 }, { tool: "payments.pay" }],
     ["another action class", { amount: 20 }, { action_class: "read" }]
-  ] as const)("a step with %s is asked about, and leaves the proposal for its step", ([, args, other]) =>
+  ] as const)("a step with %s is asked about, and leaves the proposal for its step", ([name, args, other]) =>
     Effect.gen(function* () {
-      const { ask, propose, step } = yield* team("exact")
+      const { ask, propose, step } = yield* team(`exact: ${name}`)
       yield* propose(yield* ask("refund"), { amount: 20 })
       assert.strictEqual((yield* step("other", args, other)).decision, "pending")
       assert.strictEqual((yield* step("same", { amount: 20 })).decision, "allow")

@@ -27,6 +27,7 @@ CREATE TABLE api_keys (
   allowed_networks text[], -- Networks that requests with the key may come from, in CIDR notation; null: anywhere.
   revocation_reason text, -- requested: by a key or the operator; leaked: its text was reported; access_ended: the person who created it lost rights; null: requested, if the key is revoked.
   groups text[] NOT NULL DEFAULT '{}', -- Groups of the key, which quorums of approval rules name.
+  rights_changed_at timestamptz, -- When its scopes or groups last changed; null: never. Its streams end then, and are authorized anew.
   PRIMARY KEY (org_id, key_id),
   FOREIGN KEY (org_id) REFERENCES organizations(org_id),
   CHECK ((scopes IS NOT NULL) OR (preset IS NOT NULL)),
