@@ -27,6 +27,39 @@ const tests = (file: string, ...names: ReadonlyArray<string>): ReadonlyArray<Pro
 
 export const guarantees: ReadonlyArray<Guarantee> = [
   {
+    promise: "A session belongs to the key that created it",
+    proofs: tests(
+      "test/server/approvals/SessionFacts",
+      "The owner of a session > another agent's key is told whose the session is, and changes nothing in it",
+      "The owner of a session > a receiver resumes a step with the agent's key, a key made by it, or in a shared session",
+      "The owner of a session > a key of the preset hook reads and follows its own sessions, and no others"
+    )
+  },
+  {
+    promise: "Only a key that could read the content itself",
+    proofs: [
+      ...tests(
+        "test/server/telemetry/Telemetry",
+        "Telemetry destinations > content is exported only by a key that could read it"
+      ),
+      ...tests(
+        "test/server/redaction/RedactionSettings",
+        "RedactionSettings > a key that cannot read the content changes the settings only so that they redact more"
+      ),
+      ...tests(
+        "test/server/notifications/Email",
+        "Email > admins are told by email when telemetry exports content, and when it goes to another host"
+      )
+    ]
+  },
+  {
+    promise: "A name, reason, description or metadata with a credential",
+    proofs: tests(
+      "test/server/http/CredentialFree",
+      "CredentialFree > a credential in a name, reason, description or metadata is refused with its place"
+    )
+  },
+  {
     promise: "Single sign-on accepts a response",
     proofs: tests(
       "test/server/console/SingleSignOn",
@@ -35,6 +68,7 @@ export const guarantees: ReadonlyArray<Guarantee> = [
       "SingleSignOn > ID tokens of another nonce, audience or issuer, expired ones, and unsigned ones are refused",
       "SingleSignOn > people whose groups give no access are refused, and lose the access and sessions that they had",
       "SingleSignOn > an administrator lists people, ends their sessions, and blocks one at once and for good",
+      "SingleSignOn > whoever is blocked or loses their groups loses the keys that they made, in the same change",
       "SingleSignOn > a logout at the provider ends the sessions of its session, or all of a person"
     )
   },
@@ -213,6 +247,10 @@ export const guarantees: ReadonlyArray<Guarantee> = [
         "* > a key cannot grant a scope that it does not have",
         "* > a key that a temporary key creates expires with it, or earlier",
         "* > revoking a key revokes the keys that it created, or keeps them if asked, each with an audit entry"
+      ),
+      ...tests(
+        "test/server/identity/ApiKeys/changes",
+        "Changes of API keys > a key revokes only keys of which it has every scope and group, and itself"
       ),
       ...tests(
         "test/server/identity/ApiKeys/allowedNetworks",
