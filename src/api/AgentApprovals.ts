@@ -1,5 +1,5 @@
 import { ByteSize, Schema } from "effect"
-import { HttpApi, HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
+import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
 import { Approval, ApprovalStatus, Decision } from "../domain/approvals/Approval.ts"
 import { ProposedArguments } from "../domain/approvals/CounterProposal.ts"
 import { Grant } from "../domain/approvals/Grant.ts"
@@ -7,7 +7,7 @@ import { ApprovalId, SessionId, TaskId } from "../domain/Ids.ts"
 import { ApprovalAlreadyDecided, ApprovalExpired } from "./ApprovalProblems.ts"
 import { Authentication, requires } from "./Authorization.ts"
 import { NewGrant } from "./Grants.ts"
-import { BodyLimit, refuseUnknownMembers, RequestBody } from "./Middleware.ts"
+import { BodyLimit, RequestBody } from "./Middleware.ts"
 import { DecideManyRequest, DecisionResults, MAX_DECISIONS } from "./DecisionBatch.ts"
 import { page, pageQuery } from "./Pagination.ts"
 import {
@@ -108,7 +108,6 @@ export class AgentApprovalsApi extends HttpApiGroup.make("approvals")
       ]
     })
       .middleware(requires("approvals.decide"))
-      .annotate(HttpApi.PayloadParseOptions, refuseUnknownMembers)
       .annotate(BodyLimit, ByteSize.mebibytes(4))
       .annotateMerge(
         OpenApi.annotations({

@@ -1,5 +1,5 @@
 import { Schema } from "effect"
-import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
+import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { documented } from "../domain/documented.ts"
 import { ApprovalRule, RuleEffect } from "../domain/approvals/ApprovalRule.ts"
 import { MAX_QUORUM_PARTS, QuorumPart } from "../domain/approvals/Quorum.ts"
@@ -10,7 +10,7 @@ import { ApprovalId, RuleId, SessionId, StepId } from "../domain/Ids.ts"
 import { timestamp, Timestamp } from "../domain/Time.ts"
 import { Authentication, requires } from "./Authorization.ts"
 import { describeLines } from "./describeLines.ts"
-import { CredentialFree, refuseUnknownMembers, RequestBody } from "./Middleware.ts"
+import { CredentialFree, RequestBody } from "./Middleware.ts"
 import { page, pageQuery } from "./Pagination.ts"
 import { NotFound, RateLimited, RulesChanged, RulesTooLarge, UnknownGroup } from "./Problems.ts"
 
@@ -289,13 +289,12 @@ export class ApprovalRulesApi extends HttpApiGroup.make("approval_rules")
     })
       .middleware(CredentialFree)
       .middleware(requires("rules.write"))
-      .annotate(HttpApi.PayloadParseOptions, refuseUnknownMembers)
       .annotateMerge(
         OpenApi.annotations({
           identifier: "replaceApprovalRules",
           summary: "Replace the approval rules",
           description:
-            "Replaces the complete list. It applies from the next step on. With `revision`, fails with 409 `RULES_CHANGED` if the rules changed since. A list beyond a limit gets 422 `RULES_TOO_LARGE`. Unknown members are refused: a rule without its misspelled `when` would match every step."
+            "Replaces the complete list. It applies from the next step on. With `revision`, fails with 409 `RULES_CHANGED` if the rules changed since. A list beyond a limit gets 422 `RULES_TOO_LARGE`."
         })
       ),
     HttpApiEndpoint.post("test", "/test", {
@@ -304,7 +303,6 @@ export class ApprovalRulesApi extends HttpApiGroup.make("approval_rules")
       error: [RulesTooLarge, UnknownGroup, RateLimited]
     })
       .middleware(requires("approvals.read"))
-      .annotate(HttpApi.PayloadParseOptions, refuseUnknownMembers)
       .annotateMerge(
         OpenApi.annotations({
           identifier: "testApprovalRules",
@@ -343,7 +341,6 @@ export class ApprovalRulesApi extends HttpApiGroup.make("approval_rules")
     })
       .middleware(CredentialFree)
       .middleware(requires("rules.write"))
-      .annotate(HttpApi.PayloadParseOptions, refuseUnknownMembers)
       .annotateMerge(
         OpenApi.annotations({
           identifier: "replaceShadowRules",

@@ -21,7 +21,7 @@ import { ConsoleRunsApi } from "./console/RunRows.ts"
 import { ConsoleTasksApi } from "./console/TaskRows.ts"
 import { ConsolePlaygroundApi } from "./console/Playground.ts"
 import { DecideManyRequest } from "./DecisionBatch.ts"
-import { BodyLimit, ProblemFrame, collectFieldErrors, RequestBody } from "./Middleware.ts"
+import { BodyLimit, ProblemFrame, RequestBody, requestParsing } from "./Middleware.ts"
 import { page, pageQuery } from "./Pagination.ts"
 import { problem } from "./Problem.ts"
 import { AddressNotAllowed, InsufficientScope, InvalidApiKey, NotFound, RateLimited } from "./Problems.ts"
@@ -363,5 +363,5 @@ export class ConsoleApi extends HttpApi.make("countersign-console")
   .add(ConsolePeopleApi)
   .add(ConsoleTasksApi)
   .add(ConsolePlaygroundApi)
-  .annotate(HttpApi.ParseOptions, collectFieldErrors)
+  .annotateMerge(requestParsing)
   .middleware(ProblemFrame) {}

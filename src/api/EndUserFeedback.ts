@@ -15,7 +15,7 @@ import {
 import { TraceId } from "../domain/Ids.ts"
 import type { FeedbackToken } from "../domain/tasks/FeedbackToken.ts"
 import { feedbackScores } from "./Feedback.ts"
-import { BodyLimit, ProblemFrame, RequestBody } from "./Middleware.ts"
+import { BodyLimit, ProblemFrame, RequestBody, requestParsing } from "./Middleware.ts"
 import { InvalidFeedbackToken, LimitReached, OriginNotAllowed, RateLimited } from "./Problems.ts"
 
 /** The path of the operation, for one run. */
@@ -67,4 +67,5 @@ export class EndUserFeedbackApi extends HttpApi.make("countersign-end-user-feedb
       .middleware(RequestBody)
       .middleware(FeedbackTokenAuthentication)
   )
+  .annotateMerge(requestParsing)
   .middleware(ProblemFrame) {}

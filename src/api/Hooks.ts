@@ -2,7 +2,7 @@ import { ByteSize, Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiMiddleware, OpenApi } from "effect/http-api"
 import { JsonValue } from "../domain/json/JsonValue.ts"
 import { Authentication, requires } from "./Authorization.ts"
-import { BodyLimit, RequestBody, WaitsByDesign } from "./Middleware.ts"
+import { BodyLimit, foreignBody, RequestBody, WaitsByDesign } from "./Middleware.ts"
 
 /** Longest wait of one request, in seconds: Claude Code ends a hook after ten minutes. */
 export const MAX_HOOK_WAIT_SECONDS = 540
@@ -80,6 +80,7 @@ export class HooksApi extends HttpApiGroup.make("hooks")
       .middleware(requires("sessions.write"))
       .annotate(BodyLimit, ByteSize.mebibytes(4))
       .annotate(WaitsByDesign, true)
+      .annotateMerge(foreignBody)
       .annotateMerge(
         OpenApi.annotations({
           identifier: "answerClaudeCodeHook",

@@ -4,7 +4,7 @@
  */
 import { ByteSize, Schema } from "effect"
 import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiMiddleware } from "effect/http-api"
-import { BodyLimit, ProblemFrame, RequestBody } from "./Middleware.ts"
+import { BodyLimit, foreignBody, ProblemFrame, RequestBody, requestParsing } from "./Middleware.ts"
 import { RateLimited } from "./Problems.ts"
 
 /** Maximum number of keys per report. */
@@ -25,10 +25,13 @@ export class LeakedKeysApi extends HttpApi.make("countersign-leaked-keys")
       .add(
         HttpApiEndpoint.post("report", "/", {
           payload: Schema.NonEmptyArray(LeakedKey).check(Schema.isMaxLength(MAX_REPORTED_KEYS))
-        }).annotate(BodyLimit, ByteSize.mebibytes(1))
+        })
+          .annotate(BodyLimit, ByteSize.mebibytes(1))
+          .annotateMerge(foreignBody)
       )
       .prefix("/leaked-keys")
       .middleware(RequestBody)
       .middleware(ReportLimit)
   )
+  .annotateMerge(requestParsing)
   .middleware(ProblemFrame) {}

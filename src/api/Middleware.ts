@@ -1,7 +1,7 @@
 /** The middleware of every operation, and the annotations that configure it. Implemented in `server/http`. */
 import { ByteSize, Context, Fiber, Schema, type SchemaAST } from "effect"
 import type { HttpServerRespondable } from "effect/http"
-import { HttpApiMiddleware } from "effect/http-api"
+import { HttpApi, HttpApiMiddleware } from "effect/http-api"
 import type { CurrentPrincipal } from "./Authorization.ts"
 import type { FieldError } from "./Problem.ts"
 import {
@@ -61,15 +61,24 @@ export const collectFieldErrors: SchemaAST.ParseOptions = {
 }
 
 /**
- * Refuses members of a body that its schema does not have, at any depth. Other operations ignore them; where a missing one means more, as in
- * a rule without its misspelled `when`, that would be dangerous.
+ * Refuses query parameters, and members of a body at any depth, that the schema does not have: of a misspelled optional one, the caller would
+ * lose the content or the protection without notice.
  */
-export const refuseUnknownMembers: SchemaAST.ParseOptions = {
+const refuseUnknown: SchemaAST.ParseOptions = {
   onExcessProperty: "error",
   get errors() {
     return collectFieldErrors.errors
   }
 }
+
+/** How the requests of an API are decoded. */
+export const requestParsing = HttpApi.ParseOptions.context(collectFieldErrors).pipe(
+  Context.add(HttpApi.QueryParseOptions, refuseUnknown),
+  Context.add(HttpApi.PayloadParseOptions, refuseUnknown)
+)
+
+/** Annotates an operation whose body another vendor defines, and may extend: its unknown members are ignored. */
+export const foreignBody = HttpApi.PayloadParseOptions.context(collectFieldErrors)
 
 /** Largest body in bytes: 1 MiB unless an operation is annotated otherwise. */
 export const BodyLimit = Context.Reference<ByteSize.ByteSize>("countersign/api/BodyLimit", {

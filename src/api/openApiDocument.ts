@@ -1,5 +1,5 @@
 import { Context, SchemaAST } from "effect"
-import { type HttpApiEndpoint, OpenApi } from "effect/http-api"
+import { HttpApi, type HttpApiEndpoint, OpenApi } from "effect/http-api"
 import { Api } from "./Api.ts"
 import { scopesOf } from "./Authorization.ts"
 import { schemaExamples } from "./examples.ts"
@@ -23,7 +23,7 @@ import {
 } from "./openApiDocument/problemDocs.ts"
 import { headersOf, responseHeaders } from "./openApiDocument/responseHeaders.ts"
 import { refer, sharedSchemas } from "./openApiDocument/sharedSchemas.ts"
-import { discriminate, namesOf, referTo, simplify } from "./openApiDocument/simplify.ts"
+import { discriminate, namesOf, open, referTo, simplify } from "./openApiDocument/simplify.ts"
 import { MAX_QUALITY_DAYS } from "../domain/tasks/FeedbackQuality.ts"
 import { MAX_FILTERED_DURATION_MS } from "./Runs.ts"
 import { DEFAULT_MAX_ERROR, MAX_ERROR_LIMITS } from "./ApprovalRules.ts"
@@ -55,16 +55,13 @@ export const openApiDocument = (): OpenApi.OpenAPISpec => {
   const simplePaths = simplify(parts["paths"], refer)
   const pages = pagesIn(simplePaths)
   const pageNames = namesOf(pages)
-  const webhooks = rebuild(webhookDocs, refer)
-  const all: Node = { ...named, ...problems, ...pages, ...sharedSchemas }
-  const paths = mapValues(
-    record(
-      discriminate(
-        rebuild(simplePaths, (node) => referTo(pageNames, node)),
-        all
-      )
-    ),
-    (item) => mapValues(record(item), (operation) => publishOperation(record(operation), all))
+  const webhooks = open(rebuild(webhookDocs, refer))
+  const components: Node = { ...named, ...problems, ...pages, ...sharedSchemas }
+  const openPaths = record(rebuild(simplePaths, (node) => referTo(pageNames, node)))
+  const closed = usedSchemas(components, ownRequests(openPaths))
+  const all = mapValues(components, (schema, name) => (name in closed ? schema : open(schema)))
+  const paths = mapValues(record(discriminate(openPaths, all)), (item) =>
+    mapValues(record(item), (operation) => publishOperation(record(operation), all))
   )
   const schemas = discriminate(usedSchemas(all, { paths, webhooks }), all)
   const shared = referencesIn(paths, RESPONSES)
@@ -90,6 +87,19 @@ export const openApiDocument = (): OpenApi.OpenAPISpec => {
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the generated document with values added that the type leaves out
   return published as unknown as OpenApi.OpenAPISpec
 }
+
+/**
+ * The bodies of requests, but for those that another vendor defines. Members that they do not name are refused: their objects stay closed,
+ * also in components that they share with responses.
+ */
+const ownRequests = (paths: Node): ReadonlyArray<unknown> =>
+  Object.values(paths)
+    .flatMap((item) => Object.values(record(item)).map(record))
+    .filter(({ operationId }) => {
+      const { annotations = Context.empty() } = endpoints.get(String(operationId)) ?? {}
+      return Context.getOrUndefined(annotations, HttpApi.PayloadParseOptions) === undefined
+    })
+    .map(({ requestBody }) => requestBody)
 
 /** The components that a part of the document needs, directly or through others. */
 const usedSchemas = (schemas: Node, part: unknown): Node => {
@@ -129,7 +139,7 @@ const publishOperation = (operation: Node, schemas: Node): Node => {
     ...(requestBody === undefined
       ? {}
       : { requestBody: publishBody(record(requestBody), isBodyRequired(String(operationId)), schemas) }),
-    responses: mapValues(responsesOf(operation), (response, status) =>
+    responses: mapValues(record(open(responsesOf(operation))), (response, status) =>
       publishResponse(record(response), status, schemas)
     )
   }

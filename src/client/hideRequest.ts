@@ -1,6 +1,7 @@
-import { JsonPointer, Schema, SchemaIssue } from "effect"
+import { Schema } from "effect"
 import { HttpClientError, type HttpClientRequest, type HttpClientResponse } from "effect/http"
 import { InvalidRequest } from "../api/Problems.ts"
+import { describeFirst, describeIssue } from "../domain/describeIssue.ts"
 import { type FailedRequest, reasonOf, ServiceUnreachable, TIMEOUT } from "./ServiceUnreachable.ts"
 import { UnexpectedResponse } from "./UnexpectedResponse.ts"
 
@@ -26,7 +27,7 @@ export const hideRequest =
         : new UnexpectedResponse(
             requestOf(operation, response.request),
             response.status,
-            `the body does not match the API at ${pointersOf(error).join(", ")}`
+            `the body does not match the API: ${describeFirst(describeIssue(error.issue))}`
           )
     }
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the library's errors are excluded above
@@ -65,29 +66,11 @@ const hideHttpRequest =
     )
   }
 
-const formatIssues = SchemaIssue.makeFormatterStandardSchemaV1()
-
-/** The most invalid fields that an error lists. */
-const MAX_ERRORS = 20
-
-const faultsOf = ({ issue }: Schema.SchemaError) =>
-  formatIssues(issue)
-    .issues.slice(0, MAX_ERRORS)
-    .map(({ message, path = [] }) => ({
-      pointer: JsonPointer.formatUriFragment(
-        path.map((segment) => String(typeof segment === "object" ? segment.key : segment))
-      ),
-      detail: message
-    }))
-
-const pointersOf = (error: Schema.SchemaError) => faultsOf(error).map(({ pointer }) => pointer)
-
 /** The problem for input that violates the contract, before anything is sent. It has no request ID. */
 const invalidInput = (operation: string, error: Schema.SchemaError): InvalidRequest => {
-  const errors = faultsOf(error)
-  const [first] = errors
+  const errors = describeIssue(error.issue)
   return new InvalidRequest({
-    detail: `${operation}: the input ${first?.pointer ?? ""} is invalid: ${first?.detail ?? ""}. Nothing was sent.`,
+    detail: `${operation}: the input is invalid: ${describeFirst(errors)} Nothing was sent.`,
     errors
   })
 }

@@ -174,10 +174,14 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("counters
       const server = yield* startServer("mcp errors", "reviewer", ["--allow-write"], "stateless")
       yield* Effect.promise(async () => {
         for (const [name, args, expected] of [
-          ["get_approval", { approval_id: "../../v1/api-keys" }, "Invalid arguments: approval_id"],
+          [
+            "get_approval",
+            { approval_id: "../../v1/api-keys" },
+            "Invalid arguments: #/approval_id: Expected"
+          ],
           ["get_approval", {}, "Invalid arguments"],
-          ["list_approvals", { limit: 1_000 }, "Invalid arguments: limit"],
-          ["list_approvals", { evil: true }, "Invalid arguments"],
+          ["list_approvals", { limit: 1_000 }, "Invalid arguments: #/limit: Expected"],
+          ["list_approvals", { evil: true }, "Invalid arguments: #/evil: Is not a member"],
           ["get_approval", { approval_id: `apr_${"0".repeat(32)}` }, "NOT_FOUND"],
           ["test_rules", { rules: "rules: [{ effect: perhaps }]" }, "The rules are not valid"],
           ["replace_rules", { rules: "rules: []", revision: 1 }, "INSUFFICIENT_SCOPE"]

@@ -196,8 +196,11 @@ layer(service(), { excludeTestServices: true })("countersign rules", (it) => {
       )
       assert.include(yield* faults("f.json", '{"rules": [], "rules": []}'), "f.json:#/rules")
       // YAML, and not JSON.
-      assert.include(yield* faults("h.json", '{"rules": [\n]} # none'), "h.json:2:4: Expected JSON.")
-      assert.include(yield* faults("i.json", "rules: []"), "i.json:1:1: Expected JSON.")
+      assert.include(
+        yield* faults("h.json", '{"rules": [\n]} # none'),
+        "h.json:2:4: Not JSON: expected the end of the text"
+      )
+      assert.include(yield* faults("i.json", "rules: []"), "i.json:1:1: Not JSON: expected a value")
       assert.include(yield* faults("g.txt", "rules: []"), "must end in .yaml, .yml or .json")
       assert.include((yield* at.rules("apply", "missing.yaml")).err, "does not exist")
       assert.deepStrictEqual(yield* at.admin.approval_rules.list({}), { rules: [], revision: 0 })

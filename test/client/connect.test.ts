@@ -158,6 +158,12 @@ describe("connect", () => {
         ["#/task_id"]
       )
       assert.strictEqual(error.operation, "sessions.create")
+      // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- as a caller without types may
+      const misspelt = { payloads: {} } as unknown as { readonly payload: object }
+      assert.include(
+        String(await rejection(client.sessions.create(misspelt))),
+        "sessions.create: the input /payloads is invalid: Is not a member; did you mean payload? Nothing was sent."
+      )
       for (const step_id of ["", ".", ".."]) {
         const params = { id: `ses_${"0".repeat(32)}`, step_id }
         const refused = await rejection(client.sessions.complete({ params, payload: { status: "failed" } }))

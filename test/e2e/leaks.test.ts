@@ -147,13 +147,11 @@ describe("the service's secrets", () => {
           yield* sql.unsafe(`ALTER TABLE agent_sessions RENAME COLUMN metadata TO lost`)
         }).pipe(Effect.provide(Database.layer({ url: database })))
         const inBody = hunt.secret("body of a failing request")
-        const failing = yield* ask(
-          "POST",
-          `/v1/agent-sessions?token=${hunt.secret("query of a failing request")}`,
-          { metadata: { token: inBody } },
-          { headers: { cookie: `session=${hunt.secret("cookie of a failing request")}` } }
-        )
+        const withCookie = { headers: { cookie: `session=${hunt.secret("cookie of a failing request")}` } }
+        const failing = yield* ask("POST", "/v1/agent-sessions", { metadata: { token: inBody } }, withCookie)
         assert.strictEqual(failing.status, 500)
+        const query = `text=${hunt.secret("query of a failing request")}`
+        assert.strictEqual((yield* ask("GET", `/v1/agent-sessions?${query}`)).status, 500)
         yield* own.receives("resourceSpans")
 
         // An uncaught error in the process.

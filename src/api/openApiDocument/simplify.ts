@@ -1,28 +1,29 @@
 /**
  * Rewrites the generator's schemas as code generators and validators expect them. The meaning stays, except that
- * schemas become wider in two places: objects are open, and an extensible enum is a string.
+ * schemas become wider in two places: the objects of responses are open, and an extensible enum is a string.
  */
 import { list, type Node, rebuild, record, referenceOf, SCHEMAS, without } from "./node.ts"
 
 /** Rewrites every schema within a value, innermost first; `last` is applied last. */
 export const simplify = (value: unknown, last: (node: Node) => Node = (node) => node): unknown =>
   rebuild(value, (node) =>
-    [open, mergeAllOf, merge, nonEmptyArray, anyItems, extensibleEnum, nullable, whole, last].reduce(
+    [freeObject, mergeAllOf, merge, nonEmptyArray, anyItems, extensibleEnum, nullable, whole, last].reduce(
       (schema, step) => step(schema),
       node
     )
   )
 
-/**
- * Unknown members of a request are ignored, and a response can gain members. An object with arbitrary members has
- * `additionalProperties: true`: otherwise some generators make an empty type of it.
- */
-const open = (node: Node): Node =>
-  node["additionalProperties"] === false
-    ? without(node, "additionalProperties")
-    : node["type"] === "object" && node["properties"] === undefined
-      ? { additionalProperties: true, ...node }
-      : node
+/** An object with arbitrary members has `additionalProperties: true`: otherwise some generators make an empty type of it. */
+const freeObject = (node: Node): Node =>
+  node["type"] === "object" && node["properties"] === undefined
+    ? { additionalProperties: true, ...node }
+    : node
+
+/** Opens every object of a schema for members that it does not name: a response can gain members. */
+export const open = (schema: unknown): unknown =>
+  rebuild(schema, (node) =>
+    node["additionalProperties"] === false ? without(node, "additionalProperties") : node
+  )
 
 /**
  * The generator puts checks and annotations that it cannot place into an `allOf`, which many code generators turn into

@@ -1,7 +1,8 @@
-import { Result, Schema, SchemaIssue } from "effect"
+import { Result, Schema } from "effect"
 import type { CallOptions } from "../../client/connect/CallOptions.ts"
 import { isProblem } from "../../client/connect/Problem.ts"
 import type { CountersignClient } from "../../client/connect.ts"
+import { describeIssue } from "../../domain/describeIssue.ts"
 import type { JsonObject } from "../mcp/jsonRpc.ts"
 import type { ServedTool } from "../mcp/toolServer.ts"
 import { parseRulesFile } from "../rules/rulesFile.ts"
@@ -45,8 +46,6 @@ const delivery = id("The delivery, from list_deliveries", "ndl")
 const approval = id("The approval", "apr")
 const feedback = id("The feedback", "fbk")
 
-const formatIssues = SchemaIssue.makeFormatterStandardSchemaV1()
-
 /** A schema of arguments as a JSON Schema that every client reads. */
 const inputSchema = (schema: Schema.Top, hasArguments: boolean): JsonObject =>
   hasArguments
@@ -78,10 +77,10 @@ const tool = <Fields extends Schema.Struct.Fields>(
     call: async (args, signal) => {
       const decoded = decode(args)
       if (Result.isFailure(decoded)) {
-        const issues = formatIssues(decoded.failure.issue).issues.map(
-          ({ message, path = [] }) => `${path.map(String).join(".") || "arguments"}: ${message}`
+        const faults = describeIssue(decoded.failure.issue).map(
+          ({ detail, pointer }) => `${pointer}: ${detail}`
         )
-        throw new Error(`Invalid arguments: ${issues.join("; ")}`)
+        throw new Error(`Invalid arguments: ${faults.join("; ")}`)
       }
       try {
         return describeData(await call(decoded.success, { signal }))

@@ -1,7 +1,9 @@
-import { JsonPointer, Result, Schema, SchemaIssue } from "effect"
+import { JsonPointer, Result, Schema } from "effect"
 import { isAlias, isMap, isScalar, isSeq, LineCounter, parseDocument, Scalar, visit } from "yaml"
 import { RulesFile } from "../../api/RulesFile.ts"
 import type { NewApprovalRule } from "../../api/ApprovalRules.ts"
+import { describeIssue } from "../../domain/describeIssue.ts"
+import { findSyntaxError } from "../../domain/json/findSyntaxError.ts"
 import { scan } from "../../domain/json/StrictJson.ts"
 
 /** The format of a file, by its name. */
@@ -31,19 +33,18 @@ const decodeRulesFile = Schema.decodeUnknownResult(Schema.toCodecJson(RulesFile)
   errors: "all"
 })
 
-const formatIssues = SchemaIssue.makeFormatterStandardSchemaV1()
-
 /** Reads a file. JSON is read strictly; of YAML 1.2, what JSON can express. */
 export const parseRulesFile = (
   text: string,
   format: RulesFormat
 ): Result.Result<ParsedRules, ReadonlyArray<FileFault>> => {
+  // The parser of YAML accepts much more than JSON.
   if (format === "json") {
     const scanned = scan(text)
     if (Result.isFailure(scanned))
       return Result.fail([`${scanned.failure.pointer}: ${scanned.failure.detail}`])
-    const place = findSyntaxError(text)
-    if (place !== undefined) return Result.fail([`${place}: Expected JSON.`])
+    const fault = findSyntaxError(text)
+    if (fault !== undefined) return Result.fail([`${fault.line}:${fault.column}: Not JSON: ${fault.detail}`])
   }
   const lines = new LineCounter()
   const document = parseDocument(text, { lineCounter: lines, intAsBigInt: true, prettyErrors: false })
@@ -98,24 +99,10 @@ export const parseRulesFile = (
       locate: (pointer) => locate(segmentsOf(pointer))
     }),
     onFailure: ({ issue }) =>
-      formatIssues(issue)
-        .issues.slice(0, MAX_FAULTS)
-        .map(({ message, path = [] }) => {
-          const segments = path.map((segment) => String(typeof segment === "object" ? segment.key : segment))
-          return `${locate(segments)}: ${JsonPointer.formatUriFragment(segments)}: ${message}`
-        })
+      describeIssue(issue).map(
+        ({ detail, pointer }) => `${locate(segmentsOf(pointer))}: ${pointer}: ${detail}`
+      )
   })
-}
-
-/** Where a text is not JSON: line and column; undefined if it is. The parser of YAML accepts much more. */
-const findSyntaxError = (text: string): string | undefined => {
-  try {
-    JSON.parse(text)
-    return undefined
-  } catch (error) {
-    const [, line = "1", column = "1"] = /line (\d+) column (\d+)/.exec(String(error)) ?? []
-    return `${line}:${column}`
-  }
 }
 
 /** The segments of a pointer of a problem, such as `#/rules/3/tool`. */

@@ -3,6 +3,7 @@ import { ImportedRun, MAX_IMPORTED_RUNS } from "../../api/Runs.ts"
 import { Client } from "../../client/Client.ts"
 import { isUnavailable, requestedDelay } from "../../client/isTransient.ts"
 import type { TaskId } from "../../domain/Ids.ts"
+import { describeFirst, describeIssue } from "../../domain/describeIssue.ts"
 import { scan } from "../../domain/json/StrictJson.ts"
 import { makeLineProgress, withProgress } from "../progress.ts"
 import { readLines } from "../readLines.ts"
@@ -30,7 +31,9 @@ interface NumberedRun {
   readonly run: ImportedRun
 }
 
-const decodeRun = Schema.decodeUnknownResult(Schema.fromJsonString(Schema.toCodecJson(ImportedRun)))
+const decodeRun = Schema.decodeUnknownResult(Schema.fromJsonString(Schema.toCodecJson(ImportedRun)), {
+  onExcessProperty: "error"
+})
 
 /** Parses a line, or returns the problem with it. */
 const parseLine = (text: string): Result.Result<ImportedRun, string> => {
@@ -38,7 +41,7 @@ const parseLine = (text: string): Result.Result<ImportedRun, string> => {
     return Result.fail(`is longer than ${MAX_REQUEST_BYTES} bytes`)
   const scanned = scan(text)
   if (Result.isFailure(scanned)) return Result.fail(`${scanned.failure.pointer} ${scanned.failure.detail}`)
-  return Result.mapError(decodeRun(text), (error) => error.message.replaceAll(/\s+/g, " "))
+  return Result.mapError(decodeRun(text), ({ issue }) => describeFirst(describeIssue(issue)))
 }
 
 const count = (number: number, one: string, many: string): string =>

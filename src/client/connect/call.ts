@@ -14,7 +14,7 @@ import {
   fromWire,
   Mismatch,
   type OperationEntry,
-  type Shape,
+  refuseUnknown,
   toWire
 } from "./shape.ts"
 import { linkSignals } from "./wait.ts"
@@ -60,9 +60,13 @@ export const buildRequest = (
   input: CallInput,
   timeout: number
 ): OutgoingRequest => {
+  const parts = (["params", "query", "headers", "payload"] as const).filter(
+    (name) => entry[name] !== undefined
+  )
+  checked(operation, "", () => refuseUnknown(parts, input, "#"))
   const part = (name: "params" | "query" | "headers") => {
     const shape = entry[name]
-    return shape === undefined ? [] : texts(wire(operation, name, shape, input[name] ?? {}))
+    return shape === undefined ? [] : texts(checked(operation, name, () => toWire(shape, input[name] ?? {})))
   }
   let path = entry.path
   for (const [name, value] of part("params")) {
@@ -84,9 +88,9 @@ export const buildRequest = (
     headers[name] = value
   }
   const request = { operation, method: entry.method, url, headers, timeout }
-  const { payload } = input
-  if (entry.payload === undefined) return request
-  const body = JSON.stringify(wire(operation, "payload", entry.payload, payload ?? {}))
+  const { payload: shape } = entry
+  if (shape === undefined) return request
+  const body = JSON.stringify(checked(operation, "payload", () => toWire(shape, input["payload"] ?? {})))
   return { ...request, headers: { ...headers, "content-type": "application/json" }, body }
 }
 
@@ -107,9 +111,10 @@ const encodeSegment = (operation: string, name: string, value: string): string =
   }
 }
 
-const wire = (operation: string, part: string, shape: Shape, value: unknown): unknown => {
+/** Runs a conversion of a part of the input. */
+const checked = <A>(operation: string, part: string, convert: () => A): A => {
   try {
-    return toWire(shape, value)
+    return convert()
   } catch (error) {
     throw error instanceof Mismatch ? invalidInput(operation, part, error) : error
   }
@@ -124,7 +129,7 @@ const invalidInput = (operation: string, part: string, { detail, pointer }: Mism
       type: "urn:problem-type:countersign:INVALID_REQUEST",
       title: "Invalid request",
       status: 400,
-      detail: `${operation}: the input ${place} is invalid: ${detail}. Nothing was sent.`,
+      detail: `${operation}: the input ${place} is invalid: ${detail}${detail.endsWith("?") ? "" : "."} Nothing was sent.`,
       errors: [{ pointer, detail }]
     },
     operation

@@ -1,5 +1,6 @@
 /** Checks and converts the values of requests and responses by the generated table. */
 import * as Redacted from "effect/Redacted"
+import { nearestName } from "../../domain/nearestName.ts"
 import { shapes } from "./generated/operationTable.ts"
 
 /**
@@ -112,15 +113,31 @@ const escape = (name: string): string =>
       .replaceAll("/", "~1")
   )
 
+const fieldName = (field: string): string => (field.endsWith("?") ? field.slice(0, -1) : field)
+
+/** Throws a {@link Mismatch} for a member that is not known: it would not be sent. */
+export const refuseUnknown = (
+  names: ReadonlyArray<string>,
+  value: Readonly<Record<string, unknown>>,
+  pointer: string
+): void => {
+  for (const [name, member] of Object.entries(value)) {
+    if (member === undefined || names.includes(name)) continue
+    const nearest = nearestName(name, names)
+    const hint = nearest === undefined ? "" : `; did you mean ${nearest}?`
+    throw new Mismatch(`${pointer}/${escape(name)}`, `Is not a member${hint}`)
+  }
+}
+
 const struct = (form: Form, fields: Fields, value: unknown, pointer: string): Record<string, unknown> => {
   if (!isRecord(value)) throw new Mismatch(pointer, "Expected an object")
+  if (form === "request") refuseUnknown(Object.keys(fields).map(fieldName), value, pointer)
   const result: Record<string, unknown> = {}
   for (const [field, shape] of Object.entries(fields)) {
-    const isOptional = field.endsWith("?")
-    const name = isOptional ? field.slice(0, -1) : field
+    const name = fieldName(field)
     const member = Object.hasOwn(value, name) || form === "request" ? value[name] : undefined
     if (member !== undefined) result[name] = convert(form, shape, member, `${pointer}/${name}`)
-    else if (!isOptional) throw new Mismatch(`${pointer}/${name}`, "Missing")
+    else if (name === field) throw new Mismatch(`${pointer}/${name}`, "Is missing")
   }
   return result
 }

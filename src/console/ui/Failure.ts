@@ -1,23 +1,9 @@
 /** Failures of requests as the page shows them. */
-import { Cause, JsonPointer, Option, Schema, SchemaIssue } from "effect"
+import { Cause, Option, Schema } from "effect"
+import { describeIssue } from "../../domain/describeIssue.ts"
 import { type Failure, failureOf, invalidInput, isOfField } from "./problemFailure.ts"
 
 export { type Failure, isOfField } from "./problemFailure.ts"
-
-const formatIssues = SchemaIssue.makeFormatterStandardSchemaV1()
-
-/** The most validation errors that are listed. */
-const MAX_ERRORS = 20
-
-const errorsOf = (error: Schema.SchemaError): Failure["errors"] =>
-  formatIssues(error.issue)
-    .issues.slice(0, MAX_ERRORS)
-    .map(({ message, path = [] }) => ({
-      pointer: JsonPointer.formatUriFragment(
-        path.map((segment) => String(typeof segment === "object" ? segment.key : segment))
-      ),
-      detail: message
-    }))
 
 /** Converts a cause; undefined for an interruption. */
 export const failureOfCause = (cause: Cause.Cause<unknown>): Failure | undefined =>
@@ -26,7 +12,7 @@ export const failureOfCause = (cause: Cause.Cause<unknown>): Failure | undefined
 /** Converts the cause of a user's action, including invalid form input. */
 export const failureOfAction = (cause: Cause.Cause<unknown>): Failure | undefined => {
   const error = Option.getOrUndefined(Cause.findErrorOption(cause))
-  return Schema.isSchemaError(error) ? invalidInput(errorsOf(error)) : failureOfCause(cause)
+  return Schema.isSchemaError(error) ? invalidInput(describeIssue(error.issue)) : failureOfCause(cause)
 }
 
 /** The validation error of a form field. For an error inside a structured field, the text starts with the path in it. */

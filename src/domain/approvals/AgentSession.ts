@@ -59,6 +59,29 @@ const argumentsDigest = Schema.String.annotateKey({
     "SHA-256, as 64 lowercase hex digits, of the step's organization, session, step ID, tool, action class and arguments in canonical JSON (RFC 8785). A decision is bound to exactly this content."
 })
 
+export const StepWarning = Schema.Struct({
+  pointer: Schema.String.annotate({ examples: ["#/arguments"] }).annotateKey({
+    description: "JSON Pointer to the member of the request, in URI fragment form (RFC 6901)."
+  }),
+  detail: Schema.String.annotateKey({ description: "What is probably not meant, and what to send instead." })
+}).annotate({
+  identifier: "StepWarning",
+  description: "A member of a step that was accepted, but is probably a mistake."
+})
+export type StepWarning = typeof StepWarning.Type
+
+/** A JSON text in place of the value, as models' function calls return it: rules could read nothing in it. */
+export const stepWarnings = (args: unknown): ReadonlyArray<StepWarning> =>
+  typeof args === "string" && /^\s*(?:\{[^]*\}|\[[^]*\])\s*$/.test(args)
+    ? [
+        {
+          pointer: "#/arguments",
+          detail:
+            "This is a text that contains JSON. Parse it, and send the object: rules cannot read a text."
+        }
+      ]
+    : []
+
 export const GovernedStep = Schema.Struct({
   step_id: StepId.annotateKey({ description: "The step's ID, as the agent chose it." }),
   decision: StepDecision.annotateKey({ description: "The current decision." }),
@@ -83,6 +106,10 @@ export const GovernedStep = Schema.Struct({
   proposal: Schema.NullOr(CounterProposal).annotateKey({
     description:
       "The arguments that the reviewer proposed instead, if the step's approval was rejected with a counter-proposal; otherwise null. Submit them as another step."
+  }),
+  warnings: Schema.optionalKey(Schema.Array(StepWarning)).annotateKey({
+    description:
+      "Present if the request is probably not what you meant, such as `arguments` that are a JSON text."
   })
 }).annotate({
   identifier: "GovernedStep",

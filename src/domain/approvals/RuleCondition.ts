@@ -245,11 +245,8 @@ const ofElements = <Condition extends Schema.Top>(condition: Condition) =>
     .check(Schema.isMinLength(1), Schema.isMaxLength(MAX_ELEMENT_CONDITIONS))
     .annotateKey(described("1 to 10 conditions; their pointers begin at the element."))
 
-const unknownOp = "Expected a condition with one of the documented values of `op`"
-
 const valueCondition = Schema.Union(leaves).annotate({
   identifier: "ValueCondition",
-  message: unknownOp,
   description: "A condition on one value."
 })
 export type ValueCondition = typeof valueCondition.Type
@@ -267,7 +264,6 @@ export const InnerSomeCondition = withValue("some", leafConditions, "InnerSomeCo
 
 const elementCondition = Schema.Union([...leaves, InnerEveryCondition, InnerSomeCondition]).annotate({
   identifier: "ElementCondition",
-  message: unknownOp,
   description: "A condition on an element of an array."
 })
 export type ElementCondition = typeof elementCondition.Type
@@ -286,7 +282,6 @@ export const SomeCondition = withValue("some", elementConditions, "SomeCondition
 
 const ruleCondition = Schema.Union([...leaves, EveryCondition, SomeCondition]).annotate({
   identifier: "RuleCondition",
-  message: unknownOp,
   description:
     "A condition on the step's arguments. If the value is missing or has another type, the condition cannot be judged: a rule that allows does not match then, and a rule that rejects or requires approval makes the step wait for a person."
 })

@@ -1,5 +1,5 @@
 import { JsonPointer } from "effect"
-import { checkHeaderName, type HeaderNameRefusal } from "./CollectorHeaders/checkHeaderName.ts"
+import { checkHeaderName, type HeaderNameRefusal, isRefusedName } from "./CollectorHeaders/checkHeaderName.ts"
 
 /** The most headers of a telemetry destination, and the most characters of their names and values together. */
 export const MAX_HEADERS = 10
@@ -87,8 +87,8 @@ export const checkCollectorHeaders = (
     const refusal = refusalOf(name, text, seen)
     seen.add(name.toLowerCase())
     if (refusal === undefined) return []
-    // A caller may have sent a secret in place of the name, so the fault names the header's position unless the name is one of words.
-    const isValidName = refusal !== "NotAToken" && wordsOnly.test(name)
+    // A caller may have sent a secret in place of the name, so the fault names the header's position unless the name is known or of words.
+    const isValidName = isRefusedName(name) || (refusal !== "NotAToken" && wordsOnly.test(name))
     return [
       {
         refusal,

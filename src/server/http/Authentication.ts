@@ -9,7 +9,7 @@ import {
   requires,
   requiresEither
 } from "../../api/Authorization.ts"
-import type { InsufficientScope } from "../../api/Problems.ts"
+import { type InsufficientScope, InvalidApiKey } from "../../api/Problems.ts"
 import { type Scope, scopes } from "../../domain/identity/Scope.ts"
 import { LoopTurns } from "../concurrency/LoopTurns.ts"
 import { ApiKeys } from "../identity/ApiKeys.ts"
@@ -44,7 +44,7 @@ export const layer: Layer.Layer<Authentication, never, ApiKeys | ClientAddress |
           {
             onFailure: (error) => {
               verified.remove(authorization)
-              return Effect.andThen(turns.take(address), Effect.fail(error))
+              return Effect.andThen(turns.take(address), Effect.fail(misplacedKey(request) ?? error))
             },
             onSuccess: (principal) => {
               verified.add(authorization, principal.org_id)
@@ -74,6 +74,21 @@ export const layer: Layer.Layer<Authentication, never, ApiKeys | ClientAddress |
     })
   })
 )
+
+/** The problem for a request whose key is missing or not a bearer token; undefined if it has a bearer token. */
+const misplacedKey = ({ headers }: HttpServerRequest.HttpServerRequest): InvalidApiKey | undefined => {
+  const { authorization } = headers
+  if (authorization === undefined) return noKey
+  return /^bearer /i.test(authorization) ? undefined : notBearer
+}
+
+const noKey = new InvalidApiKey({
+  detail: "The request has no API key. Send the header `Authorization: Bearer csk_…`."
+})
+const notBearer = new InvalidApiKey({
+  detail:
+    "The Authorization header has no bearer token. Write `Bearer ` before the key: `Authorization: Bearer csk_…`."
+})
 
 const layerScopeCheck = <const S extends Scope>(scope: S): Layer.Layer<ScopeCheckId<S>> =>
   layerScopeCheckOf(requires(scope), [scope])

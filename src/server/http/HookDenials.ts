@@ -3,6 +3,7 @@ import { HttpServerResponse } from "effect/http"
 import { HttpApiError } from "effect/http-api"
 import { HookDenials } from "../../api/Hooks.ts"
 import { InsufficientScope } from "../../api/Problems.ts"
+import { describeFirst, describeIssue } from "../../domain/describeIssue.ts"
 import { answerFault } from "../../domain/hooks/hookAnswer.ts"
 
 /**
@@ -30,7 +31,7 @@ export const layer: Layer.Layer<HookDenials> = Layer.succeed(HookDenials, (opera
 const describe = (error: unknown): string => {
   if (HttpApiError.HttpApiSchemaError.is(error))
     return error.kind === "Query"
-      ? "`wait_seconds` or `defer` of the hook's URL is not valid."
+      ? `The query of the hook's URL is not valid: ${describeFirst(describeIssue(error.cause.issue, "parameter"))}`
       : "The body is not a JSON object."
   const detail: unknown = Reflect.get(Object(error), "detail")
   const title: unknown = Reflect.get(Object(error), "title")

@@ -1,19 +1,16 @@
-import { Cause, Context, Effect, Layer, SchemaIssue } from "effect"
-import { HttpServerRespondable } from "effect/http"
+import { Cause, Context, Effect, Layer } from "effect"
+import { HttpServerRequest, HttpServerRespondable } from "effect/http"
 import { type HttpApiEndpoint, HttpApiError } from "effect/http-api"
 import { FieldProblems, ProblemFrame } from "../../api/Middleware.ts"
-import type { FieldError } from "../../api/Problem.ts"
 import { InvalidRequest, NotFound } from "../../api/Problems.ts"
+import { describeFirst, describeIssue } from "../../domain/describeIssue.ts"
+import { findSyntaxError } from "../../domain/json/findSyntaxError.ts"
 import { redactFaults } from "../../domain/redaction/Redaction/redactFaults.ts"
-import { formatPointer } from "../../domain/tasks/CompiledSchema/SchemaFault.ts"
 import { DatabaseOutage } from "../observability/DatabaseOutage.ts"
 import { recordRequest } from "../observability/recordRequest.ts"
 import { causeResponse } from "./causeResponse.ts"
 import { makeRequestLog } from "./RequestLog.ts"
 import { problemResponse } from "./problemResponse.ts"
-
-/** The most field errors that one problem lists. */
-const MAX_ERRORS = 20
 
 /**
  * The outermost middleware of every API operation. It turns every failure into a problem with the id of the request,
@@ -35,7 +32,7 @@ export const layer: Layer.Layer<ProblemFrame> = Layer.effect(
               if (HttpApiError.HttpApiSchemaError.is(error)) {
                 return error.kind === "Body" || error.kind === "ResponseHeaders"
                   ? Effect.die(error)
-                  : problemResponse(invalidRequest(error, endpoint))
+                  : Effect.flatMap(invalidRequest(error, endpoint), problemResponse)
               }
               if (HttpServerRespondable.isRespondable(error)) return problemResponse(error)
             }
@@ -45,34 +42,39 @@ export const layer: Layer.Layer<ProblemFrame> = Layer.effect(
   )
 )
 
-const formatIssues = SchemaIssue.makeFormatterStandardSchemaV1()
-
 /** The problem for a request that does not decode. It lists each invalid field, and never a value of the request. */
 const invalidRequest = (
-  error: HttpApiError.HttpApiSchemaError,
+  { cause: { issue }, kind }: HttpApiError.HttpApiSchemaError,
   endpoint: HttpApiEndpoint.Top
-): HttpServerRespondable.Respondable => {
-  // A malformed identifier cannot belong to an existing resource.
-  if (error.kind === "Params") return new NotFound({ detail: "The identifier in the path is malformed." })
-  const paths: Array<ReadonlyArray<string>> = []
-  const faults: Array<FieldError> = []
-  for (const issue of formatIssues(error.cause.issue).issues.slice(0, MAX_ERRORS)) {
-    const path = (issue.path ?? []).map((segment) =>
-      String(typeof segment === "object" ? segment.key : segment)
-    )
-    paths.push(path)
-    faults.push({ pointer: formatPointer("#", path), detail: issue.message })
-  }
-  // Keys of a record are the caller's input too: a misplaced secret may be one of them.
-  const errors = redactFaults(faults)
-  if (error.kind === "Payload") {
-    const special = Context.getOrUndefined(endpoint.annotations, FieldProblems)
-    // A field with a problem of its own gets that problem, whichever other fields are invalid.
-    for (const [field = ""] of paths) {
-      const problem = special?.[field]
-      if (problem !== undefined) return problem(errors)
+) =>
+  Effect.map(
+    kind === "Payload" && issue._tag === "InvalidValue" ? findJsonFault : Effect.undefined,
+    (fault) => {
+      const faults =
+        fault === undefined ? describeIssue(issue, kind === "Query" ? "parameter" : "member") : [fault]
+      // Names are the caller's input too: a misplaced secret may be one of them.
+      const errors = redactFaults(faults)
+      if (kind === "Params") {
+        // A malformed identifier cannot belong to an existing resource.
+        return new NotFound({ detail: `Unknown identifier in the path: ${describeFirst(errors)}` })
+      }
+      if (kind === "Payload") {
+        const special = Context.getOrUndefined(endpoint.annotations, FieldProblems) ?? {}
+        // A field with a problem of its own gets that problem, whichever other fields are invalid.
+        for (const [field, problem] of Object.entries(special)) {
+          if (errors.some(({ pointer }) => `${pointer}/`.startsWith(`#/${field}/`))) return problem(errors)
+        }
+      }
+      const part = kind === "Payload" ? "body is" : kind === "Query" ? "query is" : "headers are"
+      return new InvalidRequest({ detail: `The ${part} invalid: ${describeFirst(errors)}`, errors })
     }
-  }
-  const part = error.kind === "Payload" ? "body" : error.kind.toLowerCase()
-  return new InvalidRequest({ detail: `The ${part} does not match the schema of this operation.`, errors })
-}
+  )
+
+/** The fault of a body that is not JSON; undefined if it is. */
+const findJsonFault = Effect.gen(function* () {
+  const request = yield* HttpServerRequest.HttpServerRequest
+  const fault = findSyntaxError(yield* Effect.orDie(request.text))
+  if (fault === undefined) return undefined
+  const { column, detail, line } = fault
+  return { pointer: "#", detail: `Not JSON at line ${line}, column ${column}: ${detail}` }
+})

@@ -5,7 +5,10 @@ import type { Readable } from "node:stream"
 import { CurrentPrincipal, scopesOf } from "../../api/Authorization.ts"
 import { BodyLimit, FieldErrorBudget, RequestBody } from "../../api/Middleware.ts"
 import { InvalidRequest, PayloadTooLarge, RateLimited, UnsupportedMediaType } from "../../api/Problems.ts"
+import { describeFirst } from "../../domain/describeIssue.ts"
 import type { Scope } from "../../domain/identity/Scope.ts"
+import { redactFaults } from "../../domain/redaction/Redaction/redactFaults.ts"
+import { formatPointer } from "../../domain/tasks/CompiledSchema/SchemaFault.ts"
 import { makeKeyedSemaphore } from "../concurrency/KeyedSemaphore.ts"
 import { inTurns, LoopTurns } from "../concurrency/LoopTurns.ts"
 import { LimitUse } from "../observability/LimitUse.ts"
@@ -30,8 +33,13 @@ const MAX_ANONYMOUS_BYTES = 32 * 2 ** 20
 /** The most field errors that validation collects from a body, and the most positions that it checks: about 20 ms of work. */
 const MAX_FAULTS = 5_000
 
+/** The most unknown query parameters that a problem lists. */
+const MAX_UNKNOWN = 20
+
 /**
  * Reads the body of an operation, once the key is known to have the scope of the operation, and rejects input that a schema cannot check:
+ *
+ * - query parameters and a body of operations that have none;
  *
  * - more bytes than the limit, before the rest is read;
  * - a content type other than JSON, a content encoding, or bytes that are not UTF-8;
@@ -66,11 +74,8 @@ export const layer: Layer.Layer<RequestBody, never, ClientAddress> = Layer.effec
       return <A, E, R>(run: Effect.Effect<A, E, R>) => ofAddress(ofAll(run))
     }
     return RequestBody.of((operation, { endpoint }) => {
-      // An operation without a body does not read one; a read for another purpose (the idempotency fingerprint) is limited.
-      if (endpoint.payload.size === 0) {
-        return Effect.provideService(operation, HttpIncomingMessage.MaxBodySize, ByteSize.kibibytes(64))
-      }
       const required = requiredScopes(endpoint)
+      const hasBody = endpoint.payload.size > 0
       const limit = Context.get(endpoint.annotations, BodyLimit)
       const read = readBody(limit)
       const budgeted = Effect.suspend(() =>
@@ -86,7 +91,14 @@ export const layer: Layer.Layer<RequestBody, never, ClientAddress> = Layer.effec
         ) {
           return problemResponse(insufficientScope(required))
         }
+        if (endpoint.query === undefined) {
+          const names = Object.keys(Context.getUnsafe(fiber.context, HttpServerRequest.ParsedSearchParams))
+          if (names.length > 0) return problemResponse(unknownParameters(names))
+        }
         const request = Context.getUnsafe(fiber.context, HttpServerRequest.HttpServerRequest)
+        if (!hasBody) {
+          return declaredBytes(request) === 0 ? operation : Effect.andThen(refuseContent, operation)
+        }
         const owner = principal?.org_id ?? addressKey(client.of(request))
         const run = Effect.flatMap(read, (bytes) =>
           bytes.length > LARGE_BODY
@@ -100,6 +112,25 @@ export const layer: Layer.Layer<RequestBody, never, ClientAddress> = Layer.effec
     })
   })
 )
+
+/** The problem for query parameters of an operation that has none. */
+const unknownParameters = (names: ReadonlyArray<string>): InvalidRequest => {
+  const faults = names.slice(0, MAX_UNKNOWN).map((name) => ({
+    pointer: formatPointer("#", [name]),
+    detail: "Is not a parameter: this operation has none"
+  }))
+  const errors = redactFaults(faults)
+  return new InvalidRequest({ detail: `The query is invalid: ${describeFirst(errors)}`, errors })
+}
+
+/** Refuses what is sent to an operation without a body: the caller would lose it without notice. An empty object is accepted. */
+const refuseContent = Effect.gen(function* () {
+  const request = yield* HttpServerRequest.HttpServerRequest
+  const text = yield* Effect.orElseSucceed(request.text, () => undefined)
+  if (text === undefined || !/^\s*(?:\{\s*\}\s*)?$/.test(text)) {
+    return yield* new InvalidRequest({ detail: "This operation has no body. Send the request without one." })
+  }
+}).pipe(Effect.provideService(HttpIncomingMessage.MaxBodySize, ByteSize.kibibytes(1)))
 
 /** The size of a body according to its headers; infinite if they do not say. */
 const declaredBytes = ({ headers }: HttpServerRequest.HttpServerRequest): number => {

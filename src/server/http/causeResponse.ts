@@ -1,7 +1,9 @@
 import { Cause, Effect } from "effect"
 import { HttpServerError, type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { SqlError } from "effect/sql"
+import { Api } from "../../api/Api.ts"
 import { InternalError, InvalidRequest, MethodNotAllowed, NotFound, Unavailable } from "../../api/Problems.ts"
+import { nearestName } from "../../domain/nearestName.ts"
 import { errorsOf } from "../observability/errorsOf.ts"
 import { RequestId } from "../observability/RequestId.ts"
 import type { DatabaseOutage } from "../observability/DatabaseOutage.ts"
@@ -52,11 +54,28 @@ const logUnavailable = (error: SqlError.SqlError, { report }: DatabaseOutage): E
 const withRequestId = (line: Effect.Effect<void>): Effect.Effect<void> =>
   Effect.flatMap(RequestId, (request_id) => Effect.annotateLogs(line, { request_id }))
 
+/** The first segment of each path after `/v1/`. */
+const resources = Object.values(Api.groups).flatMap((group) =>
+  Object.values(group.endpoints).map(({ path }) => path.split("/")[2] ?? "")
+)
+
+/** The end of a sentence about an unknown path, with the resource that it may stand for. */
+const suggest = (url: string): string => {
+  const [, first = "", second = ""] = url.split(/[/?#]/)
+  const name = first === "v1" ? second : first
+  const nearest = nearestName(name, resources)
+  return nearest === undefined || (first === "v1" && name === nearest)
+    ? "."
+    : `; did you mean /v1/${nearest}?`
+}
+
 const unknownRoute = (request: HttpServerRequest.HttpServerRequest) => {
   const methods = allowedMethods(request.url)
   // The router also fails for a known path with a known method if a path parameter does not match: no such resource exists.
   return methods.length === 0 || methods.includes(request.method)
-    ? problemResponse(new NotFound({ detail: "Unknown path. See /docs for the API reference." }))
+    ? problemResponse(
+        new NotFound({ detail: `Unknown path${suggest(request.url)} See /docs for the API reference.` })
+      )
     : Effect.map(
         problemResponse(new MethodNotAllowed({ detail: `This path supports ${methods.join(", ")}.` })),
         HttpServerResponse.setHeader("allow", methods.join(", "))

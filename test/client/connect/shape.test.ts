@@ -45,7 +45,7 @@ describe("a value of a request", () => {
       secret: Redacted.make("s3cret"),
       arguments: [null, { deep: new Date(at), absent: undefined }, cyclicFree],
       metadata: JSON.parse(`{"__proto__": {"a": 1}}`),
-      unknown: "is dropped"
+      unknown: undefined
     }
     assert.strictEqual(
       JSON.stringify(toWire(fields, given)),
@@ -68,7 +68,9 @@ describe("a value of a request", () => {
     const cycle: Record<string, unknown> = {}
     cycle["self"] = cycle
     const cases: ReadonlyArray<readonly [value: object, pointer: RegExp, detail: RegExp]> = [
-      [{}, /^#\/id$/, /Missing/],
+      [{}, /^#\/id$/, /^Is missing$/],
+      [{ id, argument: {} }, /^#\/argument$/, /^Is not a member; did you mean arguments\?$/],
+      [{ id, ["a/b"]: 1 }, /^#\/a~1b$/, /^Is not a member$/],
       [{ id: "ses_1" }, /^#\/id$/, /ses_ and 32 lowercase hex digits/],
       [{ id: `key_${"0".repeat(32)}` }, /^#\/id$/, /ses_/],
       [{ id, at: "tomorrow" }, /^#\/at$/, /RFC 3339/],

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Schema } from "effect"
+import { Result, Schema } from "effect"
 import fc from "fast-check"
 import type { ApprovalRule } from "../../../src/domain/approvals/ApprovalRule.ts"
 import {
@@ -10,6 +10,7 @@ import {
 import { compileTextPattern } from "../../../src/domain/approvals/CompiledRules/compileTextPattern.ts"
 import { approvalsRequired } from "../../../src/domain/approvals/Quorum.ts"
 import { RuleCondition } from "../../../src/domain/approvals/RuleCondition.ts"
+import { describeIssue } from "../../../src/domain/describeIssue.ts"
 import { RuleId, TaskId } from "../../../src/domain/Ids.ts"
 
 const rule = (over: Partial<ApprovalRule>): ApprovalRule => ({
@@ -341,7 +342,9 @@ describe("RuleCondition", () => {
       /op|value/
     ]
   ])("the condition %j is refused", (given, fault) => {
-    assert.throws(() => condition(given), fault)
+    const decoded = Schema.decodeUnknownResult(RuleCondition)(given)
+    if (Result.isSuccess(decoded)) return assert.fail("The condition was accepted")
+    assert.match(JSON.stringify(describeIssue(decoded.failure.issue)), fault)
   })
 })
 

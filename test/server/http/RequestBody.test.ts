@@ -10,6 +10,10 @@ import { send, service } from "../../support/service.ts"
 const note = "a letter of two bytes: é"
 const body = Buffer.from(JSON.stringify({ metadata: { note } }))
 
+/** Steps of a session that does not exist: their bodies are read, and then get 404. */
+const STEPS = `/v1/agent-sessions/ses_${"0".repeat(32)}/steps`
+const stepOf = (args: unknown) => ({ step_id: "1", tool: "read", action_class: "read", arguments: args })
+
 /** The head of a request with a body, on a connection that the server closes after the response. */
 const headOf = (key: Redacted.Redacted, ...lines: ReadonlyArray<string>): string =>
   [
@@ -128,23 +132,25 @@ layer(
     Effect.gen(function* () {
       const { key } = yield* Countersign
       const admin = yield* key()
-      const create = (value: string) =>
-        send("/v1/agent-sessions", { method: "POST", key: admin, body: `{"other":${value}}` })
+      const submit = (args: string) => {
+        const body = JSON.stringify(stepOf("ARGUMENTS")).replace('"ARGUMENTS"', args)
+        return send(STEPS, { method: "POST", key: admin, body })
+      }
       const list = (length: number) => `[${"1,".repeat(length - 1)}1]`
       const names = (length: number) =>
         `{${Array.from({ length }, (_, index) => `"name${index}":1`).join(",")}}`
-      // The body and the list are values too.
-      assert.strictEqual((yield* create(list(100_000 - 2))).status, 201)
-      assert.strictEqual((yield* create(names(20_000 - 1))).status, 201)
-      const values = yield* create(list(100_000 - 1))
+      // The body, its other members and the list are values too.
+      assert.strictEqual((yield* submit(list(100_000 - 5))).status, 404)
+      assert.strictEqual((yield* submit(names(20_000 - 4))).status, 404)
+      const values = yield* submit(list(100_000 - 4))
       assert.strictEqual(values.status, 413)
       assert.strictEqual(values.body["code"], "PAYLOAD_TOO_LARGE")
       assert.include(values.body["detail"], "100000 values")
-      assert.strictEqual(values.errors[0]?.pointer, "#/other/99998")
-      const named = yield* create(names(20_000))
+      assert.strictEqual(values.errors[0]?.pointer, "#/arguments/99995")
+      const named = yield* submit(names(20_000 - 3))
       assert.strictEqual(named.status, 413)
       assert.include(named.body["detail"], "20000 different member names")
-      assert.strictEqual(named.errors[0]?.pointer, "#/other/name19999")
+      assert.strictEqual(named.errors[0]?.pointer, "#/arguments/name19996")
     })
   )
 
@@ -160,10 +166,10 @@ layer(
         body: JSON.stringify({ metadata: { note } })
       })
       assert.strictEqual(turnsTaken, before)
-      yield* send("/v1/agent-sessions", {
+      yield* send(STEPS, {
         method: "POST",
         key: admin,
-        body: JSON.stringify({ other: Array.from({ length: 90_000 }, () => 1) })
+        body: JSON.stringify(stepOf(Array.from({ length: 90_000 }, () => 1)))
       })
       // 180,000 tokens, 16,384 per turn, and one turn each for the text and for decoding it.
       assert.isAtLeast(turnsTaken - before, 11)
@@ -173,9 +179,8 @@ layer(
   it.effect("large bodies of an organization wait for each other, not those of another one", () =>
     Effect.gen(function* () {
       const { key, url } = yield* Countersign
-      const large = JSON.stringify({ other: "x".repeat(1_000_000) })
-      const create = (admin: Redacted.Redacted) =>
-        send("/v1/agent-sessions", { method: "POST", key: admin, body: large })
+      const large = JSON.stringify(stepOf("x".repeat(1_000_000)))
+      const submit = (admin: Redacted.Redacted) => send(STEPS, { method: "POST", key: admin, body: large })
       const [busy, calm] = [yield* key({}, "busy"), yield* key({}, "calm")]
       // 8 MiB, the limit here, of which no byte is ever sent. The service has read the heads once it asks for the bodies.
       const sockets = yield* Effect.forEach(
@@ -183,12 +188,12 @@ layer(
         (head) => openWith(portOf(url), head),
         { concurrency: "unbounded" }
       )
-      assert.strictEqual((yield* create(calm)).status, 201)
-      const waiting = yield* Effect.forkChild(create(busy))
-      assert.strictEqual((yield* create(calm)).status, 201)
+      assert.strictEqual((yield* submit(calm)).status, 404)
+      const waiting = yield* Effect.forkChild(submit(busy))
+      assert.strictEqual((yield* submit(calm)).status, 404)
       assert.isUndefined(waiting.pollUnsafe())
       for (const socket of sockets) socket.destroy()
-      assert.strictEqual((yield* Fiber.join(waiting)).status, 201)
+      assert.strictEqual((yield* Fiber.join(waiting)).status, 404)
     })
   )
 
@@ -204,7 +209,7 @@ layer(
       const refused = yield* send("/v1/agent-sessions", {
         method: "POST",
         key: busy,
-        body: JSON.stringify({ other: "x".repeat(1_000_000) })
+        body: JSON.stringify(stepOf("x".repeat(1_000_000)))
       })
       for (const socket of sockets) socket.destroy()
       assert.deepStrictEqual([refused.status, refused.body["code"]], [429, "RATE_LIMITED"])

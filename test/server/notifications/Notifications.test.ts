@@ -132,7 +132,7 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("Noti
       }
       for (const [body, pointer] of [
         ["{}", "#"],
-        [`{"url":"https://example.com/"}`, "#"],
+        [`{"url":"https://example.com/"}`, "#/url"],
         [`{"active":"yes"}`, "#/active"],
         [`{"active":null}`, "#/active"]
       ] as const) {
@@ -287,9 +287,8 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("Noti
             const answer = yield* send(`${base}/${at}${path}`, {
               method,
               key,
-              ...(method === "PATCH" || path === "/replay"
-                ? { body: `{"active":false,"since":"2026-01-01T00:00:00Z"}` }
-                : {})
+              ...(method === "PATCH" ? { body: `{"active":false}` } : {}),
+              ...(path === "/replay" ? { body: `{"since":"2026-01-01T00:00:00Z"}` } : {})
             })
             assert.strictEqual(answer.status, 404, `${method} ${path}`)
             assert.strictEqual(answer.body["code"], "NOT_FOUND", `${method} ${path}`)

@@ -61,9 +61,7 @@ layer(service(), { excludeTestServices: true })("Feedback", (it) => {
           assert.strictEqual(answer.errors[0]?.pointer, "#/correction", correction)
         }
         for (const score of ["1", "0", "-1", "-0", "1.0"]) {
-          const answer = yield* post(
-            `{"inference_log_id":"${inference_log_id}","score":${score},"more":true}`
-          )
+          const answer = yield* post(`{"inference_log_id":"${inference_log_id}","score":${score}}`)
           assert.strictEqual(answer.status, 201, score)
           assert.strictEqual(answer.body["score"], Number(score) + 0)
         }

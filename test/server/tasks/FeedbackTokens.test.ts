@@ -63,13 +63,14 @@ layer(service(), { excludeTestServices: true })("FeedbackTokens", (it) => {
       assert.match(created.end_user ?? "", /^eu_[0-9a-f]{32}$/)
       assert.strictEqual(new URL(created.url).pathname, `/v1/runs/${trace_id}/end-user-feedback`)
       const secret = ["sk", "live", "4eC39HqLyjWDarjtT1zdp7dc"].join("_")
+      const forged = yield* submit({ ...created, body: { score: 1, end_user_id: "somebody else" } })
+      assert.strictEqual(forged.status, 400)
       const answer = yield* submit({
         ...created,
         body: {
           score_value: 0.25,
           score_label: "too long",
-          comment: `Nice, my key is ${secret}`,
-          end_user_id: "somebody else"
+          comment: `Nice, my key is ${secret}`
         }
       })
       assert.strictEqual(answer.status, 204)

@@ -32,7 +32,8 @@ export const parseExamples = (
   const examples: Array<ParsedExample> = []
   for (const [where, value] of values) {
     if (!isExample(value)) return Result.fail(`${where}: ${EXPECTED}`)
-    examples.push(value)
+    // Lines of an export have further members.
+    examples.push({ input: value.input, answer: value.answer })
   }
   const [first, ...others] = examples
   return first === undefined ? Result.fail("Add at least one example") : Result.succeed([first, ...others])

@@ -40,6 +40,9 @@ for (const refusal of ["Transport", "Forwarding", "TraceContext", "Cookie", "Own
   }
 }
 
+/** Whether this is one of the refused names, instead of one that only begins like them. */
+export const isRefusedName = (name: string): boolean => names.has(name.toLowerCase())
+
 /** Returns why a header of this name is refused, regardless of case; undefined if it is accepted. */
 export const checkHeaderName = (name: string): HeaderNameRefusal | undefined => {
   const lower = name.toLowerCase()

@@ -4,6 +4,7 @@ import { HttpApiBuilder } from "effect/http-api"
 import { Api } from "../../../api/Api.ts"
 import { AgentSessionPage } from "../../../api/AgentSessions.ts"
 import { jsonResponse } from "../../../api/jsonResponse.ts"
+import { stepWarnings } from "../../../domain/approvals/AgentSession.ts"
 import { Sessions } from "../Sessions.ts"
 import { SessionStream } from "../SessionStream.ts"
 import { Steps } from "../Steps.ts"
@@ -25,7 +26,11 @@ export const SessionsHttp = HttpApiBuilder.group(
           respondAgentSessionPage({ sessions: items, next_cursor })
         ),
       get: ({ params }) => sessions.get(params.id),
-      step: ({ params, payload }) => steps.check(params.id, payload),
+      step: ({ params, payload }) => {
+        const warnings = stepWarnings(payload.arguments)
+        const answer = steps.check(params.id, payload)
+        return warnings.length === 0 ? answer : Effect.map(answer, (step) => ({ ...step, warnings }))
+      },
       complete: ({ params, payload }) => steps.complete(params.id, params.step_id, payload),
       close: ({ params }) => sessions.close(params.id),
       stream: ({ headers, params, query }) =>

@@ -1,5 +1,5 @@
 import { Result } from "effect"
-import { nearestName } from "./nearestName.ts"
+import { nearestName } from "../../../domain/nearestName.ts"
 import { type VariableName, variableNames, variables, type Values } from "./variables.ts"
 import type { Variable } from "./Variable.ts"
 

@@ -1,6 +1,7 @@
 /** Readers of the variables of single sign-on. */
-import { type Array as Arr, Redacted, Result, Schema, SchemaIssue } from "effect"
+import { type Array as Arr, Redacted, Result, Schema } from "effect"
 import { createPrivateKey } from "node:crypto"
+import { describeFirst, describeIssue } from "../../../domain/describeIssue.ts"
 import { AccessRule, type ClientKeyAlgorithm } from "../../../domain/identity/SingleSignOnSettings.ts"
 import type { Reader } from "./Variable.ts"
 
@@ -11,16 +12,12 @@ const decodeRules = Schema.decodeUnknownResult(
   Schema.fromJsonString(Schema.NonEmptyArray(AccessRule).check(Schema.isMaxLength(MAX_RULES))),
   { onExcessProperty: "error" }
 )
-const formatIssue = SchemaIssue.makeFormatterStandardSchemaV1()
 
 /** A JSON array of rules. */
 export const accessRules: Reader<Arr.NonEmptyReadonlyArray<AccessRule>> = (text) =>
   Result.mapError(decodeRules(text), (error) => {
-    const [issue] = formatIssue(error.issue).issues
-    const path = (issue?.path ?? []).map((part) => String(typeof part === "object" ? part.key : part))
-    return `must be a JSON array such as [{"organization":"acme","group":"approvers","preset":"reviewer"}]: ${
-      path.length === 0 ? "" : `/${path.join("/")}: `
-    }${(issue?.message ?? "").replaceAll(/\s+/gu, " ")}`
+    const fault = describeFirst(describeIssue(error.issue)).replaceAll(/\s+/gu, " ")
+    return `must be a JSON array such as [{"organization":"acme","group":"approvers","preset":"reviewer"}]: ${fault}`
   })
 
 /** Whether a host is this machine. */

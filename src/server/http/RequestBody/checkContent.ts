@@ -2,6 +2,7 @@ import { Effect, Result } from "effect"
 import type { HttpServerRequest } from "effect/http"
 import { isUtf8 } from "node:buffer"
 import { InvalidRequest, PayloadTooLarge } from "../../../api/Problems.ts"
+import { describeFirst } from "../../../domain/describeIssue.ts"
 import { contentLimits, type JsonFault, scan, startScan } from "../../../domain/json/StrictJson.ts"
 import { redactFaults } from "../../../domain/redaction/Redaction/redactFaults.ts"
 import { nextTurn } from "../../concurrency/LoopTurns.ts"
@@ -61,7 +62,9 @@ const refuseContent = ({ detail, pointer, problem }: JsonFault): Effect.Effect<n
     case "too_many_names":
       return Effect.fail(new PayloadTooLarge({ detail: tooManyNames, errors }))
     default:
-      return Effect.fail(new InvalidRequest({ detail, errors }))
+      return Effect.fail(
+        new InvalidRequest({ detail: `The body is invalid: ${describeFirst(errors)}`, errors })
+      )
   }
 }
 

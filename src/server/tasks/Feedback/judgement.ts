@@ -28,7 +28,7 @@ export const scoreOf = ({
 const missingScore = Effect.fail(
   new InvalidRequest({
     detail: "Send `score`, `score_value` or both.",
-    errors: [{ pointer: "#/score", detail: "Missing key" }]
+    errors: [{ pointer: "#/score", detail: "Is missing" }]
   })
 )
 

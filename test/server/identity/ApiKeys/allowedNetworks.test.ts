@@ -69,7 +69,7 @@ layer(service(), { excludeTestServices: true })("Allowed networks of a key", (it
           })
         })
       for (const [networks, pointer] of [
-        [[], "#/allowed_networks/0"],
+        [[], "#/allowed_networks"],
         [Array.from({ length: 51 }, (_, index) => `10.0.0.${index}/32`), "#/allowed_networks"],
         [["203.0.113.77/24"], "#/allowed_networks/0"],
         [["203.0.113.7"], "#/allowed_networks/0"],

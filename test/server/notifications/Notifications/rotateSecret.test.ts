@@ -15,21 +15,31 @@ import { send, service } from "../../../support/service.ts"
 import { databaseAsText } from "../../../support/databaseAsText.ts"
 
 layer(service({ environment: oneAttempt }), { excludeTestServices: true })("rotateSecret", (it) => {
-  it.effect("a rotation under an idempotency key ignores the request body", () =>
-    Effect.gen(function* () {
-      const { endpoint } = yield* seedEndpoint("surplus body")
-      const key = yield* (yield* Countersign).key({}, "surplus body")
-      const rotate = (body: string) =>
-        send(`/v1/notification-endpoints/${endpoint.id}/rotate-secret`, {
-          method: "POST",
-          key,
-          headers: { "idempotency-key": "once" },
-          body
-        })
-      const first = yield* rotate(JSON.stringify("x".repeat(100_000)))
-      assert.strictEqual(first.status, 200)
-      assert.deepStrictEqual((yield* rotate("")).body, first.body)
-    })
+  it.effect(
+    "a rotation has no body: an empty object is none, and the idempotency key does not depend on it",
+    () =>
+      Effect.gen(function* () {
+        const { endpoint } = yield* seedEndpoint("surplus body")
+        const key = yield* (yield* Countersign).key({}, "surplus body")
+        const rotate = (body: string) =>
+          send(`/v1/notification-endpoints/${endpoint.id}/rotate-secret`, {
+            method: "POST",
+            key,
+            headers: { "idempotency-key": "once" },
+            body
+          })
+        for (const body of [JSON.stringify("x".repeat(100_000)), '{"grace_seconds":60}', "x"]) {
+          const refused = yield* rotate(body)
+          assert.strictEqual(refused.status, 400)
+          assert.strictEqual(
+            refused.body["detail"],
+            "This operation has no body. Send the request without one."
+          )
+        }
+        const first = yield* rotate(" {} ")
+        assert.strictEqual(first.status, 200)
+        assert.deepStrictEqual((yield* rotate("")).body, first.body)
+      })
   )
 
   it.effect("after one rotation the old and the new secret sign, after two rotations the newest two", () =>
