@@ -7,6 +7,10 @@ export const configCommand = Command.make(
   "config",
   {
     json: Flag.Boolean("json").pipe(Flag.withDescription("Print JSON"), Flag.withDefault(false)),
+    set: Flag.Boolean("set").pipe(
+      Flag.withDescription("Only variables that differ from their defaults, or are invalid"),
+      Flag.withDefault(false)
+    ),
     check: Flag.Boolean("check").pipe(
       Flag.withDescription("Also connect to the database, and check its schema and the master keys"),
       Flag.withDefault(false)
@@ -27,6 +31,7 @@ export const configCommand = Command.make(
   ),
   Command.withExamples([
     { command: "countersign config", description: "Show and check the configuration" },
+    { command: "countersign config --set", description: "Show what differs from the defaults" },
     {
       command: "countersign config --check",
       description: "Also check the database and the master keys, and show the keys' ids"

@@ -29,6 +29,22 @@ describe("countersign config", () => {
     })
   )
 
+  it.effect("shows with --set only what differs from the defaults or is invalid", () =>
+    Effect.gen(function* () {
+      const { out } = yield* cli(["config", "--set"], {
+        PORT: "81",
+        HOST: "127.0.0.1",
+        COUNTERSIGN_METRICS_TOKEN: "hunter2-hunter2-hunter2",
+        COUNTERSIGN_STOP_SECONDS: "soon"
+      })
+      const shown = out.split("\n").filter((line) => /^[A-Z]/.test(line))
+      assert.deepStrictEqual(shown, ["PORT", "COUNTERSIGN_METRICS_TOKEN", "COUNTERSIGN_STOP_SECONDS"])
+      assert.notInclude(out, "hunter2")
+      const none = yield* cli(["config", "--set"], {})
+      assert.deepStrictEqual([none.out, none.err], ["", "Every variable has its default."])
+    })
+  )
+
   it.effect("prints JSON with --json", () =>
     Effect.gen(function* () {
       const { out } = yield* cli(["config", "--json"], { PORT: "81" })

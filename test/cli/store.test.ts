@@ -11,6 +11,7 @@ const KEY = `key_${"0".repeat(32)}`
 
 /** Commands that must not migrate a database. */
 const withoutMigration: ReadonlyArray<ReadonlyArray<string>> = [
+  ["keys", "create", "--preset", "admin"],
   ["keys", "list"],
   ["keys", "revoke", KEY],
   ["keys", "rotate-master"],
@@ -21,24 +22,23 @@ const withoutMigration: ReadonlyArray<ReadonlyArray<string>> = [
 describe("commands without a database", () => {
   it.live("do not create one, and report what is missing", () =>
     Effect.gen(function* () {
-      for (const args of [["migrate"], ...withoutMigration]) {
+      for (const args of withoutMigration) {
         const { err, ok, out } = yield* cli(args)
         assert.isFalse(ok)
         assert.strictEqual(out, "")
         assert.strictEqual(
           err,
-          "no database in /srv/app/.countersign: set DATABASE_URL or COUNTERSIGN_DATA_DIR"
+          "no database in /srv/app/.countersign: set DATABASE_URL or COUNTERSIGN_DATA_DIR as the service has it; only serve and migrate create a database"
         )
       }
     })
   )
 
   it.live(
-    "with COUNTERSIGN_CREATE_DATABASE=false, none creates a database or the tables of an empty one",
+    "with COUNTERSIGN_CREATE_DATABASE=false, migrate creates none, and keys create no tables in an empty one",
     () =>
       Effect.gen(function* () {
-        const create = ["keys", "create", "--preset", "admin"]
-        const embedded = yield* cli(create, { COUNTERSIGN_CREATE_DATABASE: "false" })
+        const embedded = yield* cli(["migrate"], { COUNTERSIGN_CREATE_DATABASE: "false" })
         assert.isFalse(embedded.ok)
         assert.match(
           embedded.err,
@@ -46,8 +46,7 @@ describe("commands without a database", () => {
         )
         const url = yield* cloneDatabase
         const other = yield* PgConnection.make({ url })
-        const external = cli(create, {
-          COUNTERSIGN_CREATE_DATABASE: "false",
+        const external = cli(["keys", "create", "--preset", "admin"], {
           DATABASE_URL: Redacted.value(url),
           COUNTERSIGN_MASTER_KEY: MASTER_KEY
         })
@@ -56,10 +55,7 @@ describe("commands without a database", () => {
         yield* other.query("CREATE SCHEMA public")
         const empty = yield* external
         assert.isFalse(empty.ok)
-        assert.match(
-          empty.err,
-          /^the database of DATABASE_URL has no tables of Countersign, and COUNTERSIGN_CREATE_DA/
-        )
+        assert.match(empty.err, /^the database has schema version 0, .*: run countersign migrate$/)
         const { rows } = yield* other.query("SELECT 1 FROM pg_tables WHERE schemaname = 'public'")
         assert.lengthOf(rows, 0)
       }).pipe(Effect.scoped)
@@ -168,12 +164,10 @@ describe("a database in which the role may not create tables", () => {
         DATABASE_URL: Redacted.value(url),
         COUNTERSIGN_MASTER_KEY: MASTER_KEY
       }
-      for (const args of [["migrate"], ["keys", "create", "--preset", "admin"]]) {
-        const { err, ok } = yield* cli(args, variables)
-        assert.isFalse(ok)
-        assert.include(err, "permission denied for schema public (SQLSTATE 42501)")
-        assert.include(err, "GRANT USAGE, CREATE ON SCHEMA public")
-      }
+      const { err, ok } = yield* cli(["migrate"], variables)
+      assert.isFalse(ok)
+      assert.include(err, "permission denied for schema public (SQLSTATE 42501)")
+      assert.include(err, "GRANT USAGE, CREATE ON SCHEMA public")
     })
   )
 })

@@ -31,7 +31,12 @@ export const backup = Effect.fnUntraced(function* (flags: {
 }) {
   const store = yield* readEmbeddedStore
   if (!(yield* embeddedStoreExists(store.dataDir))) return yield* new StoreMissing({ dataDir: store.dataDir })
-  if (Option.isSome(flags.masterKeyTo)) yield* copyMasterKey(store, flags.masterKeyTo.value, flags.to)
+  if (Option.isSome(flags.masterKeyTo)) {
+    const id = yield* copyMasterKey(store, flags.masterKeyTo.value, flags.to)
+    yield* Console.error(
+      `${flags.masterKeyTo.value} has the master key ${id}. Keep it apart from the backups.`
+    )
+  }
   const now = yield* Clock.currentTimeMillis
   const { directory, manifest, storedBytes } = yield* withProgress(
     { unit: "MB", hasOutput: false },

@@ -9,7 +9,7 @@ import {
   readMasterKey,
   writeMasterKeyFile
 } from "../../server/secrets/MasterKeyFile.ts"
-import { BackupFailed } from "../../server/store/EmbeddedPostgres.ts"
+import { BackupFailed, embeddedStoreExists } from "../../server/store/EmbeddedPostgres.ts"
 import { errnoCode } from "../../server/store/errnoCode.ts"
 import { describeFileFailure } from "../fileFailure.ts"
 
@@ -17,7 +17,7 @@ type EmbeddedStore = Extract<StoreSettings, { readonly kind: "embedded" }>
 
 const refuse = (phrase: string) => Effect.fail(new BackupFailed({ phrase }))
 
-/** Copies the generated master key of a data directory to a file outside of the directory of backups. */
+/** Copies the generated master key of a data directory to a file outside of the directory of backups. Returns the key's id. */
 export const copyMasterKey = Effect.fnUntraced(function* (
   store: EmbeddedStore,
   file: string,
@@ -39,10 +39,11 @@ export const copyMasterKey = Effect.fnUntraced(function* (
       `${masterKeyPath(store.dataDir)} does not exist: start the service once, or leave out --master-key-to`
     )
   const present = yield* readKeyFile(file)
-  if (present !== undefined && Redacted.value(present).trim() === Redacted.value(key)) return
-  if (present !== undefined)
+  if (present === undefined) yield* writeMasterKeyFile(file, key)
+  else if (Redacted.value(present).trim() !== Redacted.value(key))
     return yield* refuse(`${file} has another content: name another file, or remove it`)
-  yield* writeMasterKeyFile(file, key)
+  const ring = KeyRing.fromTexts([key])
+  return Result.isSuccess(ring) ? ring.success.primary.id : yield* refuse(ring.failure.message)
 })
 
 /** A file with a key; undefined if it does not exist. */
@@ -83,6 +84,20 @@ export const readGivenKey = Effect.fnUntraced(function* (store: EmbeddedStore, f
 /** Writes a key into a data directory that has none. */
 export const installKey = (store: EmbeddedStore, key: Redacted.Redacted) =>
   installMasterKey(store.dataDir, key)
+
+/**
+ * Whether an earlier restore lacks nothing but this key: the data directory has a database and no key, and the key is all that the backup
+ * needs.
+ */
+export const lacksOnlyKey = Effect.fnUntraced(function* (
+  store: EmbeddedStore,
+  key: Redacted.Redacted,
+  needed: ReadonlyArray<string>
+) {
+  if (!(yield* embeddedStoreExists(store.dataDir)) || needed.length === 0) return false
+  if ((yield* readMasterKey(store.dataDir)) !== undefined) return false
+  return (yield* missingKeys(store, key, needed)).length === 0
+})
 
 /** The ids of master keys that a database needs and this configuration lacks. */
 export const missingKeys = Effect.fnUntraced(function* (

@@ -4,7 +4,7 @@ import { restore as restoreStore, verifyBackup } from "../../server/store/Embedd
 import { withProgress } from "../progress.ts"
 import { formatMegabytes, reportBytes } from "./backup.ts"
 import { readEmbeddedStore } from "./embeddedSettings.ts"
-import { installKey, missingKeys, readGivenKey } from "./masterKey.ts"
+import { installKey, lacksOnlyKey, missingKeys, readGivenKey } from "./masterKey.ts"
 
 /** Restores a backup into the configured data directory, or only verifies it. */
 export const restore = Effect.fnUntraced(function* (flags: {
@@ -22,6 +22,15 @@ export const restore = Effect.fnUntraced(function* (flags: {
   const what = `${manifest.files.toLocaleString("en")} files, ${formatMegabytes(manifest.bytes)}, of ${manifest.completed_at}`
   if (flags.verify) {
     yield* Console.log(`${verified.directory} is complete: ${what}`)
+  } else if (
+    key !== undefined &&
+    !flags.force &&
+    (yield* lacksOnlyKey(store, key, manifest.master_key_ids))
+  ) {
+    yield* installKey(store, key)
+    yield* Console.log(
+      `Put the master key into ${masterKeyPath(store.dataDir)}. The database there is unchanged: only its key was missing`
+    )
   } else {
     const now = yield* Clock.currentTimeMillis
     const { replaced } = yield* withProgress({ unit: "MB restored", hasOutput: false }, (report) =>
@@ -36,7 +45,7 @@ export const restore = Effect.fnUntraced(function* (flags: {
   const missing = yield* missingKeys(store, key, manifest.master_key_ids)
   if (missing.length > 0) {
     yield* Console.error(
-      `The master key is missing (${missing.join(", ")}): the service does not start without it. Put it into ${masterKeyPath(store.dataDir)} with mode 0600, or set COUNTERSIGN_MASTER_KEY.`
+      `The master key is missing (${missing.join(", ")}): the service does not start without it. Repeat the command with --master-key FILE, or set COUNTERSIGN_MASTER_KEY.`
     )
   }
 })

@@ -14,6 +14,9 @@ const statusOf = (row: ConfigRow): string => {
   return row.secret ? "set (hidden)" : `set to ${row.value}`
 }
 
+const differs = ({ default: fallback, fault, set, value }: ConfigRow): boolean =>
+  fault !== null || (set && value !== fallback)
+
 const text = (rows: ReadonlyArray<ConfigRow>): string =>
   rows
     .map((row) =>
@@ -26,11 +29,15 @@ export const config = Effect.fnUntraced(function* (flags: {
   readonly check: boolean
   readonly json: boolean
   readonly markdown: boolean
+  readonly set: boolean
 }) {
   if (flags.markdown) return yield* Console.log(settingsTable())
   const { variables } = yield* ProcessEnvironment
-  const rows = reportSettings(variables)
-  yield* Console.log(flags.json ? JSON.stringify(rows, null, 2) : text(rows))
+  const all = reportSettings(variables)
+  const rows = flags.set ? all.filter(differs) : all
+  if (rows.length > 0 || flags.json) {
+    yield* Console.log(flags.json ? JSON.stringify(rows, null, 2) : text(rows))
+  } else yield* Console.error("Every variable has its default.")
   if (!flags.json) {
     yield* Effect.forEach(unknownVariables(variables), (line) => Console.error(`warning: ${line}`), {
       discard: true

@@ -9,7 +9,7 @@ import { Audit } from "../../server/identity/Audit.ts"
 import { listUsedKeyIds, rotateMasterKey } from "../../server/secrets/MasterKeys.ts"
 import { SecretBox } from "../../server/secrets/SecretBox.ts"
 import { Organizations } from "../../server/identity/Organizations.ts"
-import { layerBootstrapKeys, layerKeys, layerSecrets } from "../../server/main/layerKeys.ts"
+import { layerKeys, layerSecrets } from "../../server/main/layerKeys.ts"
 import { readSettings } from "../environment.ts"
 import { describeDatabase } from "../describeDatabase.ts"
 import { formatTable } from "../formatTable.ts"
@@ -68,7 +68,7 @@ export const createKey = Effect.fnUntraced(function* (flags: {
   const { isNew, key, secret } = yield* Effect.gen(function* () {
     const isKnown = yield* Effect.isSuccess((yield* Organizations).findByName(flags.org))
     return { isNew: !isKnown, ...(yield* (yield* ApiKeys).createFor(flags.org, input)) }
-  }).pipe(Effect.provide(layerBootstrapKeys(settings)))
+  }).pipe(Effect.provide(layerKeys(settings)))
   const text = Redacted.value(secret)
   if (isNew) yield* Console.error(`Created organization ${flags.org}.`)
   yield* Console.error(

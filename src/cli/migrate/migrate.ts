@@ -1,6 +1,6 @@
 import { Console, Effect } from "effect"
 import { requireSameSchema } from "../../server/store/Database/schemaVersion.ts"
-import { layerExistingStore } from "../../server/main/layerStore.ts"
+import { layerBootstrapStore } from "../../server/main/layerStore.ts"
 import * as Migrations from "../../server/store/migrate.ts"
 import { readSettings } from "../environment.ts"
 
@@ -10,7 +10,7 @@ export const migrate = Effect.fnUntraced(function* () {
   const applied = yield* Effect.provide(
     // A database of a newer version needs no migration, but this version's commands do not accept it.
     Effect.tap(Migrations.migrate, () => requireSameSchema),
-    layerExistingStore(settings.store)
+    layerBootstrapStore(settings.store)
   )
   yield* Effect.forEach(applied, (name) => Console.log(`Applied ${name}`), { discard: true })
   yield* Console.log(

@@ -9,31 +9,25 @@ import { VerificationPolicy } from "../identity/VerificationPolicy.ts"
 import type { Settings, StoreSettings } from "../config/Settings.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import {
-  layerBootstrapStore,
   layerMatchingStore,
   layerMatchingStoreWithoutKeys,
   layerReadOnlyStore
 } from "./layerStore.ts"
-import { layerMigrated } from "../store/migrate.ts"
 
 /** The database, and what its keys' email addresses need. */
 type KeySettings = Pick<Settings, "store" | "verification">
 
-/** The services for API keys and organizations, without background workers and without email. */
-const layerKeysOf = ({ verification }: KeySettings) =>
+/**
+ * The services for API keys and organizations, without background workers and without email, on an existing database with this version's
+ * schema. For the command line.
+ */
+export const layerKeys = ({ store, verification }: KeySettings) =>
   ApiKeys.layer.pipe(
     Layer.provide([Audit.layer, Revocations.layer()]),
     Layer.provideMerge(Organizations.layer),
-    Layer.provide([StoreClock.layer, Layer.succeed(VerificationPolicy, verification)])
+    Layer.provide([StoreClock.layer, Layer.succeed(VerificationPolicy, verification)]),
+    Layer.provide(layerMatchingStoreWithoutKeys(store))
   )
-
-/** The services for API keys, on an existing database with this version's schema. For the command line. */
-export const layerKeys = (settings: KeySettings) =>
-  layerKeysOf(settings).pipe(Layer.provide(layerMatchingStoreWithoutKeys(settings.store)))
-
-/** The same for creating keys. It creates and migrates the database if needed, so that a key can be created before the first start. */
-export const layerBootstrapKeys = (settings: KeySettings) =>
-  layerKeysOf(settings).pipe(Layer.provide(layerMigrated), Layer.provide(layerBootstrapStore(settings.store)))
 
 /** The hash chain of the audit log, on an existing database with this version's schema. For the command line. */
 export const layerAuditChain = (store: StoreSettings) =>

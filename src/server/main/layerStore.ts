@@ -42,14 +42,14 @@ export const layerStoreWithoutKeys = (
     : Layer.unwrap(Effect.as(requireDatabase(store), layerEmbeddedDatabase(store)))
 
 /**
- * {@link layerStoreWithoutKeys}, which also creates the master key if it creates an embedded database: the key of an installation that root
- * starts is root's.
+ * {@link layerStoreWithoutKeys} for `migrate`, which creates the tables of an empty database in any case. It also creates the master key if it
+ * creates an embedded database: the key of an installation that root starts is root's.
  */
 export const layerBootstrapStore = (
   store: StoreSettings
 ): Layer.Layer<PgClient.PgClient | SqlClient.SqlClient, StoreFailure> =>
   store.kind === "external"
-    ? layerExternalDatabase(store)
+    ? layerExternalDatabase({ ...store, create: true })
     : Layer.unwrap(
         Effect.map(embeddedStoreExists(store.dataDir), (exists) =>
           exists ? layerStoreWithoutKeys(store) : layerStore(store)
@@ -139,7 +139,7 @@ export class StoreMissing extends Schema.TaggedError<StoreMissing>()("StoreMissi
   dataDir: Schema.String
 }) {
   override get message(): string {
-    return `no database in ${this.dataDir}: set DATABASE_URL or COUNTERSIGN_DATA_DIR`
+    return `no database in ${this.dataDir}: set DATABASE_URL or COUNTERSIGN_DATA_DIR as the service has it; only serve and migrate create a database`
   }
 }
 
@@ -151,7 +151,7 @@ const requireStore = Effect.fnUntraced(function* (store: StoreSettings) {
 })
 
 /** {@link layerStore} for an existing database. */
-export const layerExistingStore = (store: StoreSettings) =>
+const layerExistingStore = (store: StoreSettings) =>
   Layer.unwrap(Effect.as(requireStore(store), layerStore({ ...store, create: true })))
 
 const layerSameSchema = Layer.effectDiscard(requireSameSchema)

@@ -214,11 +214,13 @@ describe.runIf(reasonToSkip === undefined)("countersign serve as root", () => {
         const { uid } = yield* account
         const dataDir = yield* dataDirectory
         const variables = { COUNTERSIGN_DATA_DIR: dataDir, COUNTERSIGN_USER: NAME }
+        const migrated = yield* (yield* spawnCli(["migrate"], variables)).ended
+        assert.strictEqual(migrated.code, 0, migrated.err)
+        const service = yield* serve(variables)
+        assert.strictEqual(idsOf(service.pid, "Uid")?.[0], uid)
         const created = yield* spawnCli(["keys", "create", "--preset", "admin"], variables)
         const { code, err, out } = yield* created.ended
         assert.strictEqual(code, 0, err)
-        const service = yield* serve(variables)
-        assert.strictEqual(idsOf(service.pid, "Uid")?.[0], uid)
         const response = yield* Effect.promise(() =>
           fetch(`${service.url}/v1/api-keys`, { headers: { authorization: `Bearer ${out.trim()}` } })
         )
@@ -255,7 +257,7 @@ describe.runIf(reasonToSkip === undefined)("countersign serve as root", () => {
         yield* refused
         assert.isFalse(existsSync(dataDir))
 
-        const created = yield* (yield* spawnCli(["keys", "create", "--preset", "admin"], {
+        const created = yield* (yield* spawnCli(["migrate"], {
           ...variables,
           COUNTERSIGN_CREATE_DATABASE: "true"
         })).ended
@@ -277,7 +279,7 @@ describe.runIf(reasonToSkip === undefined)("countersign serve as root", () => {
         const cluster = path.join(dataDir, "postgres")
         const variables = { PORT: "0", COUNTERSIGN_DATA_DIR: dataDir, COUNTERSIGN_USER: NAME }
         // The directory is root's, the database an unprivileged account's.
-        const before = yield* (yield* spawnCli(["keys", "create", "--preset", "admin"], {
+        const before = yield* (yield* spawnCli(["migrate"], {
           ...variables,
           COUNTERSIGN_USER: "root"
         })).ended

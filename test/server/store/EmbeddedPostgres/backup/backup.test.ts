@@ -1,10 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Effect, Fiber, Layer, type Redacted, Ref, Result, Schedule } from "effect"
+import { Context, Effect, Fiber, Layer, Redacted, Ref, Result, Schedule } from "effect"
 import { spawn } from "node:child_process"
 import { mkdtemp, mkdir, readdir, readFile, rename, rm, symlink, truncate, writeFile } from "node:fs/promises"
 import { existsSync } from "node:fs"
 import { tmpdir } from "node:os"
 import path from "node:path"
+import * as KeyRing from "../../../../../src/server/secrets/KeyRing.ts"
 import {
   backUp,
   EmbeddedPostgres,
@@ -433,14 +434,18 @@ describe("countersign backup and restore", { timeout: 240_000 }, () => {
       const backups = yield* temporaryDirectory
       const vault = yield* temporaryDirectory
       const run = commands(dataDir)
-      // Creates the key.
+      // Creates the key, which the first start would register.
+      assert.isTrue((yield* run(["migrate"])).ok)
       assert.isTrue((yield* run(["keys", "create", "--preset", "admin"])).ok)
       const key = yield* Effect.promise(() => readFile(path.join(dataDir, "master-key"), "utf8"))
+      const { id } = Result.getOrThrow(KeyRing.fromTexts([Redacted.make(key)])).primary
+      yield* using(dataDir, (url) => query(url, `INSERT INTO master_keys VALUES ('${id}', now())`))
       const file = path.join(vault, "key")
       const inside = yield* run(["backup", "--to", backups, "--master-key-to", path.join(backups, "key")])
       assert.match(inside.err, /is in the directory of the backups/)
       const made = yield* run(["backup", "--to", backups, "--master-key-to", file])
       assert.isTrue(made.ok, made.err)
+      assert.include(made.err, `${file} has the master key ${id}.`)
       assert.strictEqual(yield* Effect.promise(() => readFile(file, "utf8")), key)
       const contents = yield* Effect.promise(() => readdir(made.out, { recursive: true }))
       assert.isFalse(contents.some((name) => name.includes("master-key")))
@@ -450,6 +455,12 @@ describe("countersign backup and restore", { timeout: 240_000 }, () => {
       const target = yield* dataDirectory
       const restored = yield* commands(target)(["restore", "--from", made.out])
       assert.isTrue(restored.ok, restored.err)
+      assert.include(restored.err, `The master key is missing (${id})`)
+      const completed = yield* commands(target)(["restore", "--from", made.out, "--master-key", file])
+      assert.isTrue(completed.ok, completed.err)
+      assert.include(completed.out, `Put the master key into ${path.join(target, "master-key")}.`)
+      const repeated = yield* commands(target)(["restore", "--from", made.out, "--master-key", file])
+      assert.include(repeated.err, "has a database already")
       const again = yield* commands(target)(["restore", "--from", made.out, "--master-key", file, "--force"])
       assert.isTrue(again.ok, again.err)
       assert.strictEqual(again.err, "")
