@@ -16,6 +16,7 @@ import { cliWithCode } from "../support/cli.ts"
 import { databaseAsText } from "../support/databaseAsText.ts"
 import { nameServer } from "../support/dns.ts"
 import { dataDirectory, readPostmasterPid } from "../support/embeddedPostgres.ts"
+import { identityProvider } from "../support/identityProvider.ts"
 import { mailServer } from "../support/mail.ts"
 import { pgbouncerProgram, startPgBouncer } from "../support/pgbouncer.ts"
 import { cloneDatabase } from "../support/postgres.ts"
@@ -404,6 +405,34 @@ describe("countersign doctor", () => {
       assert.strictEqual(refused.check("telemetry").status, "warning")
       assert.include(refused.check("telemetry").summary, "traces answers 401")
       assert.notInclude(refused.out, "s3cret")
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("reads the metadata of the identity provider, and names why it cannot", () =>
+    Effect.gen(function* () {
+      const provider = yield* identityProvider("https://console.example.com/console/single-sign-on/callback")
+      const found = (issuer: string) =>
+        Effect.map(
+          diagnose({
+            COUNTERSIGN_PUBLIC_URL: "https://console.example.com",
+            COUNTERSIGN_OIDC_ISSUER: issuer,
+            COUNTERSIGN_OIDC_CLIENT_ID: "countersign",
+            COUNTERSIGN_OIDC_CLIENT_SECRET: "secret",
+            COUNTERSIGN_OIDC_ACCESS: '[{"organization":"acme","preset":"reviewer"}]'
+          }),
+          ({ check }) => check("issuer")
+        )
+      assert.strictEqual((yield* found(provider.issuer)).status, "ok")
+      const other = yield* found(provider.issuer.replace("127.0.0.1", "localhost"))
+      assert.match(other.summary, /metadata cannot be read \(OAUTH_\w+\)$/)
+      yield* Effect.promise(() => provider.stop())
+      const stopped = yield* found(provider.issuer)
+      assert.strictEqual(stopped.status, "failure")
+      assert.match(stopped.summary, /metadata cannot be read \((UND_ERR_SOCKET|ECONNRE\w+)\)$/)
+      assert.include(stopped.advice ?? "", "COUNTERSIGN_OIDC_ISSUER")
+      const incomplete = yield* diagnose({ COUNTERSIGN_OIDC_ISSUER: provider.issuer })
+      assert.strictEqual(incomplete.check("issuer").summary, "settings that it needs are invalid")
+      assert.notStrictEqual(incomplete.check("dns").status, "skipped")
     }).pipe(Effect.scoped)
   )
 

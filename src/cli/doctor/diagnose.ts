@@ -29,7 +29,7 @@ export interface Diagnosis {
 const STATEMENT_MILLIS = 4_000
 
 /** The checks that need nothing but the settings. */
-const settingsChecks = ["public_url", "disk", "dns", "smtp", "telemetry"] as const
+const settingsChecks = ["public_url", "disk", "dns", "smtp", "issuer", "telemetry"] as const
 
 /** The variables that the checks of the database and of its disk depend on. */
 const STORE_VARIABLES = [
@@ -45,6 +45,7 @@ const variablesOf: Readonly<Record<(typeof settingsChecks)[number], ReadonlyArra
   disk: STORE_VARIABLES,
   dns: ["COUNTERSIGN_DNS_SERVERS"],
   smtp: ["COUNTERSIGN_SMTP_URL", "COUNTERSIGN_MAIL_FROM"],
+  issuer: ["COUNTERSIGN_OIDC_ISSUER"],
   telemetry: [
     "OTEL_EXPORTER_OTLP_ENDPOINT",
     "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
@@ -57,7 +58,10 @@ const variablesOf: Readonly<Record<(typeof settingsChecks)[number], ReadonlyArra
 /** Variables that require another one, which may be missing. */
 const requiredBy: Readonly<Record<string, string>> = {
   COUNTERSIGN_MASTER_KEY: "DATABASE_URL",
-  COUNTERSIGN_MAIL_FROM: "COUNTERSIGN_SMTP_URL"
+  COUNTERSIGN_MAIL_FROM: "COUNTERSIGN_SMTP_URL",
+  COUNTERSIGN_OIDC_CLIENT_ID: "COUNTERSIGN_OIDC_ISSUER",
+  COUNTERSIGN_OIDC_CLIENT_SECRET: "COUNTERSIGN_OIDC_ISSUER",
+  COUNTERSIGN_OIDC_ACCESS: "COUNTERSIGN_OIDC_ISSUER"
 }
 
 /** The most variables that are left out. */
@@ -162,6 +166,7 @@ export const diagnose = Effect.gen(function* () {
     disk: machine.checkDisk(store),
     dns: machine.checkDns(settings),
     smtp: machine.checkMail(settings),
+    issuer: machine.checkSingleSignOn(settings),
     telemetry: machine.checkOwnTelemetry(settings.ownTelemetry)
   }
   const ofMachine = yield* Effect.forEach(

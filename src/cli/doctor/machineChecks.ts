@@ -8,6 +8,8 @@ import type { Environment, Settings, StoreSettings } from "../../server/config/S
 import { textOfVariable, unknownVariables } from "../../server/config/Settings/readVariables.ts"
 import { checkSmtp } from "../../server/notifications/Email/Smtp.ts"
 import { headersOf, type OwnTelemetrySettings } from "../../server/observability/OwnTelemetry.ts"
+import { makeBoundedFetch } from "../../server/console/SingleSignOn/boundedFetch.ts"
+import { readMetadata } from "../../server/console/SingleSignOn/readMetadata.ts"
 import { errnoCode } from "../../server/store/errnoCode.ts"
 import { failure, type Finding, ok, skipped, warning } from "./Check.ts"
 
@@ -160,6 +162,30 @@ export const checkMail = ({ mail }: Settings): Effect.Effect<Finding> =>
               "Correct host, port, user and percent-encoded password in COUNTERSIGN_SMTP_URL, and the firewall."
             )
       )
+
+/** The metadata of the identity provider, which every sign-in needs. Its client secret is checked by a sign-in only. */
+export const checkSingleSignOn = ({ singleSignOn }: Settings): Effect.Effect<Finding> => {
+  if (singleSignOn === undefined) {
+    return Effect.succeed(skipped("COUNTERSIGN_OIDC_ISSUER is unset: people sign in with API keys"))
+  }
+  const issuer = new URL(singleSignOn.issuer)
+  const fetchBounded = makeBoundedFetch((url) => url.origin === issuer.origin, globalThis.fetch)
+  return Effect.promise(async () => {
+    try {
+      const { authorization_endpoint, jwks_uri, token_endpoint } = await readMetadata(issuer, fetchBounded)
+      return authorization_endpoint === undefined || token_endpoint === undefined || jwks_uri === undefined
+        ? failure("the identity provider's metadata lacks an endpoint", CORRECT_ISSUER)
+        : ok("the identity provider has the metadata of the issuer")
+    } catch (error) {
+      const cause = error instanceof Error ? error.cause : undefined
+      const code = errnoCode(cause) ?? errnoCode(error) ?? "no answer in 5 s"
+      return failure(`the identity provider's metadata cannot be read (${code})`, CORRECT_ISSUER)
+    }
+  })
+}
+
+const CORRECT_ISSUER =
+  "Correct COUNTERSIGN_OIDC_ISSUER, under which /.well-known/openid-configuration must name the same issuer, and open the way to it."
 
 /** Longest wait for the collector, in milliseconds. */
 const COLLECTOR_MILLIS = 5_000

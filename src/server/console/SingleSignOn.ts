@@ -12,6 +12,7 @@ import { type HttpFetch, makeBoundedFetch, type ProviderFetch } from "./SingleSi
 import { personOf } from "./SingleSignOn/claims.ts"
 import { type LogoutTarget, makeLogoutKeys, verifyLogoutToken } from "./SingleSignOn/logoutToken.ts"
 import { makeProviderMetadata } from "./SingleSignOn/providerMetadata.ts"
+import { readMetadata } from "./SingleSignOn/readMetadata.ts"
 import { makeClientAuthentication } from "./SingleSignOn/clientAuthentication.ts"
 
 /** Path that starts a sign-in. */
@@ -34,6 +35,23 @@ const MAX_SID = 255
 
 /** Difference of the clocks that is accepted. */
 const CLOCK_TOLERANCE_SECONDS = 60
+
+/** Most groups of a refused person, and characters of a group or subject, in the log. */
+const MAX_LOGGED_GROUPS = 20
+const MAX_LOGGED_TEXT = 200
+
+/** The token endpoint did not authenticate this service. */
+class ClientRefused extends Error {}
+const INVALID_CLIENT = "invalid_client"
+
+/** Why a person is refused whom the provider has authenticated, for the operator. */
+const refusals = {
+  NoAccess: "no rule of COUNTERSIGN_OIDC_ACCESS has one of their groups",
+  Blocked: "an administrator has blocked them",
+  domain: "they have no verified email address of COUNTERSIGN_OIDC_EMAIL_DOMAINS",
+  full: "the organization has too many people"
+} as const
+type RefusedPerson = keyof typeof refusals
 
 /** Why a sign-in failed, in words for the person who tries to sign in. */
 export class SignInFailed extends Data.TaggedError("SignInFailed")<{
@@ -180,7 +198,15 @@ const make = Effect.fnUntraced(function* (settings: SingleSignOnSettings, public
       catch: (error) => ({ error: describe(error), failure: failureOf(error) })
     }).pipe(
       Effect.catch(({ error, failure }) =>
-        Effect.andThen(Effect.logWarning(`Single sign-on: ${what} failed`, { error }), Effect.fail(failure))
+        Effect.andThen(
+          Effect.logWarning(
+            error === INVALID_CLIENT
+              ? "Single sign-on: the identity provider refused the service's client ID, secret or key"
+              : `Single sign-on: ${what} failed`,
+            { error }
+          ),
+          Effect.fail(failure)
+        )
       )
     )
 
@@ -209,9 +235,9 @@ const make = Effect.fnUntraced(function* (settings: SingleSignOnSettings, public
   })
 
   const findServer = makeProviderMetadata({
-    read: call("reading the provider's metadata", async () =>
-      oauth.processDiscoveryResponse(issuer, await oauth.discoveryRequest(issuer, options))
-    ).pipe(Effect.tap(vetEndpoints)),
+    read: call("reading the provider's metadata", () => readMetadata(issuer, fetchBounded)).pipe(
+      Effect.tap(vetEndpoints)
+    ),
     unavailable,
     now
   })
@@ -256,12 +282,14 @@ const make = Effect.fnUntraced(function* (settings: SingleSignOnSettings, public
         options
       )
     )
-    const tokens = yield* call("reading the ID token", () =>
-      oauth.processAuthorizationCodeResponse(server, client, response, {
+    const tokens = yield* call("reading the token response", async () => {
+      // Of this endpoint, only a client that was not authenticated gets 401 (RFC 6749, section 5.2).
+      if (response.status === 401) throw new ClientRefused()
+      return oauth.processAuthorizationCodeResponse(server, client, response, {
         expectedNonce: derive(secret, "nonce"),
         requireIdToken: true
       })
-    )
+    })
     yield* checkSignature(server, response)
     const claims = oauth.getValidatedIdTokenClaims(tokens)
     if (claims === undefined) return yield* invalid
@@ -278,16 +306,33 @@ const make = Effect.fnUntraced(function* (settings: SingleSignOnSettings, public
     return { ...userinfo, ...claims }
   })
 
+  /** Fails for a person whom the provider has authenticated. The log says who it was, and what their access was decided by. */
+  const refuse = (
+    { groups, isEmailVerified, subject }: VerifiedPerson,
+    reason: RefusedPerson,
+    detail: string
+  ) =>
+    Effect.andThen(
+      Effect.logWarning(`Single sign-on: a person was refused: ${refusals[reason]}`, {
+        subject: subject.slice(0, MAX_LOGGED_TEXT),
+        groups: groups.slice(0, MAX_LOGGED_GROUPS).map((group) => group.slice(0, MAX_LOGGED_TEXT)),
+        groups_claim: settings.groupsClaim,
+        email_verified: isEmailVerified
+      }),
+      new SignInFailed({ reason: reason === "NoAccess" || reason === "Blocked" ? "access" : reason, detail })
+    )
+
   const requireDomain = (person: VerifiedPerson) => {
     const { emailDomains } = settings
     if (emailDomains === undefined) return Effect.void
     const domain = (person.email ?? "").slice((person.email ?? "").lastIndexOf("@") + 1).toLowerCase()
     return person.isEmailVerified && emailDomains.includes(domain)
       ? Effect.void
-      : new SignInFailed({
-          reason: "domain",
-          detail: "Your account has no verified email address of a domain that may sign in here."
-        })
+      : refuse(
+          person,
+          "domain",
+          "Your account has no verified email address of a domain that may sign in here."
+        )
   }
 
   const begin = Effect.fn("SingleSignOn.begin")(function* ({
@@ -368,23 +413,17 @@ const make = Effect.fnUntraced(function* (settings: SingleSignOnSettings, public
       organization: pending.organization
     })
     if (admission._tag === "NoAccess") {
-      return yield* new SignInFailed({
-        reason: "access",
-        detail:
-          "Your account has no access here. Ask an administrator which group of your identity provider gives it."
-      })
+      return yield* refuse(
+        person,
+        "NoAccess",
+        "Your account has no access here. Ask an administrator which group of your identity provider gives it."
+      )
     }
     if (admission._tag === "Blocked") {
-      return yield* new SignInFailed({
-        reason: "access",
-        detail: "An administrator has blocked your access. Ask them."
-      })
+      return yield* refuse(person, "Blocked", "An administrator has blocked your access. Ask them.")
     }
     if (admission._tag === "Full") {
-      return yield* new SignInFailed({
-        reason: "full",
-        detail: "The organization has too many people. Ask an administrator."
-      })
+      return yield* refuse(person, "full", "The organization has too many people. Ask an administrator.")
     }
     const { sid } = claims
     const providerSession = typeof sid === "string" && sid.length <= MAX_SID ? sid : null
@@ -434,6 +473,7 @@ const describe = (error: unknown): string => {
   if (error instanceof oauth.AuthorizationResponseError || error instanceof oauth.ResponseBodyError) {
     return /^[\w.]{1,64}$/u.test(error.error) ? error.error : "error"
   }
+  if (error instanceof ClientRefused) return INVALID_CLIENT
   const code = error instanceof Error && "code" in error ? String(error.code) : ""
   return `${error instanceof Error ? error.name : "error"} ${code}`.trim()
 }
@@ -447,7 +487,9 @@ const failureOf = (error: unknown): SignInFailed => {
   }
   // A code that was used before, or that is too old.
   if (error instanceof oauth.ResponseBodyError) return error.error === "invalid_grant" ? expired : invalid
-  return error instanceof oauth.OperationProcessingError || error instanceof oauth.UnsupportedOperationError
+  return error instanceof ClientRefused ||
+    error instanceof oauth.OperationProcessingError ||
+    error instanceof oauth.UnsupportedOperationError
     ? invalid
     : unavailable
 }

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Redacted, Schema } from "effect"
+import { Effect, Logger, Redacted, Schema } from "effect"
 import { generateKeyPairSync, type KeyObject } from "node:crypto"
 import { SqlClient } from "effect/sql"
 import { ConsoleSession } from "../../../src/api/Console.ts"
@@ -89,6 +89,21 @@ const signIn = (url: string, query = "") =>
     const end = await browser.follow(startAt(url, query))
     return { browser, end, session: await browser.session(url) }
   })
+
+/** The service's log: of each line its message and its attributes. */
+const makeLog = () => {
+  const lines: Array<unknown> = []
+  const logger = Logger.make<unknown, void>(({ message }) => {
+    const [text, attributes] = Array.isArray(message) ? message : [message]
+    lines.push({ message: text, ...Object(attributes) })
+  })
+  return {
+    layer: Logger.layer([logger]),
+    find: (part: string) =>
+      lines.find((line) => String(Reflect.get(Object(line), "message")).includes(part)) ?? {},
+    text: () => JSON.stringify(lines)
+  }
+}
 
 describe("SingleSignOn", () => {
   it.live("a person signs in with the access of their groups, as one identity at every sign-in", () =>
@@ -646,6 +661,43 @@ describe("SingleSignOn", () => {
       { COUNTERSIGN_OIDC_EMAIL_DOMAINS: "example.org,example.com" }
     )
   )
+
+  it.live("a refused person is in the log with the subject and the groups that the provider stated", () => {
+    const log = makeLog()
+    return withProvider((provider, url) =>
+      Effect.gen(function* () {
+        provider.accounts.set("ada", { name: "Ada", groups: ["marketing", "sales"] })
+        const { end, session } = yield* signIn(url)
+        assert.isNull(session)
+        assert.include(end.body, "which group of your identity provider gives it")
+        assert.deepInclude(log.find("a person was refused"), {
+          message:
+            "Single sign-on: a person was refused: no rule of COUNTERSIGN_OIDC_ACCESS has one of their groups",
+          subject: "ada",
+          groups: ["marketing", "sales"],
+          groups_claim: "groups"
+        })
+      })
+    ).pipe(Effect.provide(log.layer))
+  })
+
+  it.live("a wrong client secret is named in the log, and the page does not blame the network", () => {
+    const log = makeLog()
+    return withProvider(
+      (_provider, url) =>
+        Effect.gen(function* () {
+          const { end, session } = yield* signIn(url)
+          assert.isNull(session)
+          assert.include(end.body, "response was not accepted")
+          assert.deepInclude(log.find("refused the service's client"), {
+            message: "Single sign-on: the identity provider refused the service's client ID, secret or key",
+            error: "invalid_client"
+          })
+          assert.notInclude(log.text(), "another-secret")
+        }),
+      { COUNTERSIGN_OIDC_CLIENT_SECRET: "another-secret" }
+    ).pipe(Effect.provide(log.layer))
+  })
 
   it.live(
     "one human being counts once: their key with the same verified address made the person, for quorums",
