@@ -212,7 +212,8 @@ const evaluate = (
       if (asks) question = withLargerQuorum(question, ruling)
       if (decisive === undefined) return question
     } else if (decisive === undefined) {
-      if (candidate.conditions.length === 0) return withNote(ruling, notAllowed)
+      const hasNote = notAllowed !== undefined && rule.effect !== "allow"
+      if (candidate.conditions.length === 0 && !hasNote) return ruling
       const reason = `${ruling.reason} ${explainMatch(number, rule.when)}`
       return withNote({ ...ruling, reason }, notAllowed)
     } else if (rule.effect === "allow") {

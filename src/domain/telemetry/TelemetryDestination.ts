@@ -34,7 +34,8 @@ export const TelemetryDestination = Schema.Struct({
     description: "When the collector last accepted a batch. Null if it has accepted none."
   }),
   last_error: Schema.NullOr(Schema.String).annotateKey({
-    description: "Why the most recent of the retained failed attempts failed. Null if none failed."
+    description:
+      "Why the most recent failed attempt since `last_delivered_at` failed. Null if none has failed since then."
   }),
   pending_spans: Schema.Int.annotateKey({
     description:

@@ -170,7 +170,11 @@ export class Telemetry extends Context.Service<
             return [
               {
                 ...destination,
-                last_error: yield* deliveries.lastError(org_id, destination.id),
+                last_error: yield* deliveries.lastError(
+                  org_id,
+                  destination.id,
+                  destination.last_delivered_at
+                ),
                 pending_spans: waiting_spans + local.waiting,
                 dropped_spans: dropped_spans + local.dropped
               }

@@ -378,6 +378,10 @@ describe("Rules with conditions", () => {
       "No rule matches; a person must approve (rule 1 does not allow it: /amount at_most)"
     )
     assert.strictEqual(
+      evaluate([refunds, rule({ effect: "require_approval" })], { amount: 101, currency: "EUR" }).reason,
+      "A rule requires approval by a person (rule 2) (rule 1 does not allow it: /amount at_most)"
+    )
+    assert.strictEqual(
       evaluate([refunds], { amount: 99 }).reason,
       "No rule matches; a person must approve (rule 1 does not allow it: /currency is missing)"
     )

@@ -22,13 +22,14 @@ export const defaultReasons: Record<RuleEffect, string> = {
 }
 
 /**
- * Names the conditions of the rule that decided. No values of the arguments or of the rule are shown: the reason is stored with
+ * Names the rule that decided, and its conditions. No values of the arguments or of the rule are shown: the reason is stored with
  * the step and sent to the agent.
  */
 export const explainMatch = (number: number, conditions: ReadonlyArray<RuleCondition>): string => {
   const named = conditions.slice(0, MAX_NAMED).map(nameOf)
   const more = conditions.length - named.length
-  return `(rule ${number}: ${[...named, ...(more > 0 ? [`${more} more`] : [])].join(", ")})`
+  const facts = [...named, ...(more > 0 ? [`${more} more`] : [])]
+  return facts.length === 0 ? `(rule ${number})` : `(rule ${number}: ${facts.join(", ")})`
 }
 
 /** Says why a rule could not be judged. */

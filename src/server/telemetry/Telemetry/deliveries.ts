@@ -5,6 +5,7 @@ import { NotReplayable, QueueFull } from "../../../api/Problems.ts"
 import { type OrgId, TelemetryDeliveryId, type TelemetryDestinationId } from "../../../domain/Ids.ts"
 import type { TelemetryDelivery } from "../../../domain/telemetry/TelemetryDestination.ts"
 import type { Principal } from "../../../domain/identity/Principal.ts"
+import { type Timestamp, toDate } from "../../../domain/Time.ts"
 import type { Audit } from "../../identity/Audit.ts"
 import { atomic } from "../../store/transaction.ts"
 import type { Delivery, DeliveryLogEntry } from "../../delivery/Delivery.ts"
@@ -112,7 +113,8 @@ export const makeDeliveries = (
       }),
 
     /** The latest error while its attempt is retained, even if a later attempt succeeded. */
-    lastError: (org_id: OrgId, id: TelemetryDestinationId) =>
+    /** The error of the newest failed attempt after a time; null: after any. */
+    lastError: (org_id: OrgId, id: TelemetryDestinationId, after: Timestamp | null) =>
       Effect.map(
         sql<{ readonly error: string }>`
           SELECT error
@@ -120,6 +122,7 @@ export const makeDeliveries = (
           WHERE org_id = ${org_id}
             AND destination_id = ${id}
             AND error IS NOT NULL
+            AND started_at > ${after === null ? "-infinity" : toDate(after)}::timestamptz
           ORDER BY started_at DESC
           LIMIT 1
         `,
