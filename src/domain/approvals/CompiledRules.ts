@@ -16,7 +16,7 @@ import {
   type PatternFault
 } from "./CompiledRules/makePatternCompiler.ts"
 import { pointerSegments, type Resolved, resolvePointer } from "./CompiledRules/resolvePointer.ts"
-import { approvalsRequired, DEFAULT_QUORUM, isDefaultQuorum } from "./Quorum.ts"
+import { DEFAULT_QUORUM, uniteQuorums } from "./Quorum.ts"
 import type { RuleCondition } from "./RuleCondition.ts"
 import { parseSummaryTemplate } from "./SummaryTemplate.ts"
 import { countConditions, type ExceededLimit } from "./ruleLimits.ts"
@@ -29,9 +29,10 @@ import { countConditions, type ExceededLimit } from "./ruleLimits.ts"
  *
  * - a rule that allows does not match;
  * - a rule that rejects or requires approval makes the step wait for a person. Without a decision in time, the step is rejected. It waits for
- *   as many people as any rule asks for that could match instead.
+ *   all approvals that it and the rules that could match instead ask for.
  *
- * So no value of another type than expected turns a rejection or a question into an `allow`, or a question to two people into one to one.
+ * So no value of another type than expected turns a rejection or a question into an `allow`, or a question to some people into one to fewer
+ * or to others.
  */
 export interface CompiledRules {
   /** Whether a rule has conditions. Without one, arguments make no difference. */
@@ -207,9 +208,9 @@ const evaluate = (
       continue
     }
     if (question !== undefined) {
-      // A rule that rejects asks as many people only if it cannot be judged either.
+      // A rule that rejects asks people only if it cannot be judged either.
       const asks = rule.effect === "require_approval" || (rule.effect === "reject" && decisive !== undefined)
-      if (asks) question = withLargerQuorum(question, ruling)
+      if (asks) question = withApprovalsOf(question, ruling)
       if (decisive === undefined) return question
     } else if (decisive === undefined) {
       const hasNote = notAllowed !== undefined && rule.effect !== "allow"
@@ -228,14 +229,11 @@ const evaluate = (
   return question ?? withNote(builtInRuling, notAllowed)
 }
 
-/** The question, to as many people as another rule asks for that could match instead. */
-const withLargerQuorum = (question: Ruling, { terms: { quorum } }: Ruling): Ruling => {
-  const current = question.terms.quorum
-  const isLarger =
-    approvalsRequired(quorum) > approvalsRequired(current) ||
-    (isDefaultQuorum(current) && !isDefaultQuorum(quorum))
-  return isLarger ? { ...question, terms: { ...question.terms, quorum } } : question
-}
+/** The question, which also needs the approvals that another rule asks for, because that one could match instead. */
+const withApprovalsOf = (question: Ruling, { terms }: Ruling): Ruling => ({
+  ...question,
+  terms: { ...question.terms, quorum: uniteQuorums(question.terms.quorum, terms.quorum) }
+})
 
 /**
  * The condition because of which a rule does not match; undefined if all hold. One that does not hold decides, whatever the others are:

@@ -49,6 +49,18 @@ type Membership = Pick<Vote, "groups" | "stage">
 /** How many approvals a quorum needs. */
 export const approvalsRequired = (quorum: Quorum): number => quorum.reduce((sum, { count }) => sum + count, 0)
 
+/** The smallest quorum whose approvals are enough for both. */
+export const uniteQuorums = (left: Quorum, right: Quorum): Quorum => {
+  const counts = new Map<string | null, QuorumPart>()
+  for (const part of [...left, ...right]) {
+    if (part.count > (counts.get(part.group)?.count ?? 0)) counts.set(part.group, part)
+  }
+  counts.delete(null)
+  const named = [...counts.values()]
+  const others = Math.max(approvalsRequired(left), approvalsRequired(right)) - approvalsRequired(named)
+  return others > 0 ? [...named, { count: others, group: null }] : named
+}
+
 /**
  * How many of the required approvals these votes give, if each counts for one part, chosen so that most count. (A maximum matching of
  * votes and required approvals. A vote that adds nothing now adds nothing later either, so that the caller can refuse it.)

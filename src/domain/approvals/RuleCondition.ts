@@ -141,13 +141,18 @@ export const AtLeastCondition = withValue(
   "The value is a number of at least this one."
 )
 
-export const InCondition = withValue("in", list, "InCondition", "The value is equal to one of these.")
+export const InCondition = withValue(
+  "in",
+  list,
+  "InCondition",
+  "The value is equal to one of these. If they have several types beside null, another value cannot be judged."
+)
 
 export const NotInCondition = withValue(
   "not_in",
   list,
   "NotInCondition",
-  "The value is equal to none of these. Its type must be that of one of them."
+  "The value is equal to none of these, which have its type. If they have several types beside null, it cannot be judged."
 )
 
 export const StartsWithCondition = withValue(

@@ -8,7 +8,7 @@ import {
   evaluateRules
 } from "../../../src/domain/approvals/CompiledRules.ts"
 import { compileTextPattern } from "../../../src/domain/approvals/CompiledRules/compileTextPattern.ts"
-import { approvalsRequired } from "../../../src/domain/approvals/Quorum.ts"
+import { uniteQuorums } from "../../../src/domain/approvals/Quorum.ts"
 import { RuleCondition } from "../../../src/domain/approvals/RuleCondition.ts"
 import { describeIssue } from "../../../src/domain/describeIssue.ts"
 import { RuleId, TaskId } from "../../../src/domain/Ids.ts"
@@ -136,7 +136,12 @@ describe("RuleCondition", () => {
     [{ pointer: "/a", op: "not_equals", value: "admin" }, { a: ["admin"] }, "unjudged"],
     [{ pointer: "/a", op: "not_equals", value: null }, { a: 0 }, "holds"],
     [{ pointer: "/a", op: "in", value: ["x", 1] }, { a: 1 }, "holds"],
-    [{ pointer: "/a", op: "in", value: ["x", 1] }, { a: 2 }, "fails"],
+    [{ pointer: "/a", op: "in", value: ["x", 1] }, { a: 2 }, "unjudged"],
+    [{ pointer: "/a", op: "not_in", value: ["x", 1] }, { a: "1" }, "unjudged"],
+    [{ pointer: "/a", op: "not_in", value: ["x", 1] }, { a: "x" }, "fails"],
+    [{ pointer: "/a", op: "not_in", value: [[1], "x"] }, { a: [2] }, "unjudged"],
+    [{ pointer: "/a", op: "not_in", value: ["", null] }, { a: "x" }, "holds"],
+    [{ pointer: "/a", op: "not_in", value: ["", null] }, { a: null }, "fails"],
     [{ pointer: "/a", op: "in", value: ["x", 1] }, { a: true }, "unjudged"],
     [{ pointer: "/a", op: "not_in", value: ["x"] }, { a: "y" }, "holds"],
     [{ pointer: "/a", op: "not_in", value: ["x"] }, { a: ["x"] }, "unjudged"],
@@ -399,16 +404,23 @@ describe("Rules with conditions", () => {
     assert.isFalse(ruling.terms.self_approval)
   })
 
-  it("a question because of a value that cannot be judged needs the largest quorum of the rules that could match", () => {
+  it("a question because of a value that cannot be judged needs the approvals of all rules that could match", () => {
     const amount = (op: "at_most" | "greater_than", value: number) =>
       condition({ pointer: "/amount", op, value })
     const two = [{ count: 2, group: null }]
     const finance = [{ count: 1, group: "finance" }]
+    const legal = [{ count: 1, group: "legal" }]
     const quorumOf = (rules: ReadonlyArray<ApprovalRule>) => evaluate(rules, { amount: "5000" }).terms.quorum
     const small = rule({ when: [amount("at_most", 100)] })
+    const large = rule({ when: [amount("greater_than", 1000)], quorum: legal })
     assert.deepStrictEqual(quorumOf([small, rule({ quorum: two })]), two)
     assert.deepStrictEqual(quorumOf([small, rule({ when: [amount("greater_than", 9)], quorum: two })]), two)
     assert.deepStrictEqual(quorumOf([{ ...small, effect: "reject" }, rule({ quorum: finance })]), finance)
+    assert.deepStrictEqual(quorumOf([large, rule({ quorum: finance })]), [...legal, ...finance])
+    assert.deepStrictEqual(quorumOf([rule({ when: [amount("at_most", 1)], quorum: two }), large]), [
+      ...legal,
+      { count: 1, group: null }
+    ])
     // Rules that do not match, and those after one that does, ask nobody.
     const other = condition({ pointer: "/to", op: "exists" })
     assert.deepStrictEqual(
@@ -431,7 +443,7 @@ describe("Rules with conditions", () => {
     assert.strictEqual(evaluate([guarded, rule({ effect: "allow" })], {}).effect, "allow")
   })
 
-  it("a value that is missing or has another type never allows what was asked or rejected, nor asks fewer people", () => {
+  it("a value that is missing or has another type never allows what was asked or rejected, nor asks fewer or other people", () => {
     const names = ["a", "b", "c"] as const
     const scalar = fc.oneof(fc.integer({ min: 0, max: 3 }), fc.constantFrom("x", "xy", "y"), fc.boolean())
     const args = fc.record({
@@ -482,7 +494,8 @@ describe("Rules with conditions", () => {
       fc.record({
         effect: fc.constantFrom("allow" as const, "reject" as const, "require_approval" as const),
         when: fc.array(conditions, { maxLength: 3 }),
-        people: fc.integer({ min: 1, max: 3 })
+        people: fc.integer({ min: 1, max: 3 }),
+        group: fc.constantFrom(null, "finance", "legal")
       }),
       { maxLength: 4 }
     )
@@ -490,15 +503,15 @@ describe("Rules with conditions", () => {
     const wrong = fc.constantFrom<Schema.Json | undefined>(undefined, null, {}, { x: 1 })
     fc.assert(
       fc.property(rules, args, fc.constantFrom(...names), wrong, (given, value, name, replacement) => {
-        const list = given.map(({ effect, people, when }) =>
-          rule({ effect, when: when.map((one) => condition(one)), quorum: [{ count: people, group: null }] })
+        const list = given.map(({ effect, group, people, when }) =>
+          rule({ effect, when: when.map((one) => condition(one)), quorum: [{ count: people, group }] })
         )
         const before = evaluate(list, value)
         const { [name]: _, ...rest } = value
         const after = evaluate(list, replacement === undefined ? rest : { ...rest, [name]: replacement })
         if (before.effect !== "allow") assert.notStrictEqual(after.effect, "allow")
         if (before.effect === "require_approval" && after.effect === "require_approval")
-          assert.isAtLeast(approvalsRequired(after.terms.quorum), approvalsRequired(before.terms.quorum))
+          assert.deepStrictEqual(uniteQuorums(after.terms.quorum, before.terms.quorum), after.terms.quorum)
       }),
       { numRuns: 5_000 }
     )

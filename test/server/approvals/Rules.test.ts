@@ -398,6 +398,45 @@ layer(service(), { excludeTestServices: true })("Rules", (it) => {
     })
   )
 
+  it.effect("a list whose question about one step would need too many approvals is refused", () =>
+    Effect.gen(function* () {
+      const countersign = yield* Countersign
+      const key = yield* countersign.key({}, "questions")
+      const groups = ["ops", "legal", "finance", "risk", "tax", "board"] as const
+      yield* countersign.key({ preset: "reviewer", groups: [...groups] }, "questions")
+      const rulesFor = (tools: ReadonlyArray<string>) =>
+        groups.map((group, index) => ({
+          tool: tools[index % tools.length],
+          effect: "require_approval",
+          quorum: [{ group }],
+          when: [{ pointer: "/amount", op: "greater_than", value: index }]
+        }))
+      const put = (rules: ReadonlyArray<Schema.Json>) =>
+        send("/v1/approval-rules", { method: "PUT", key, body: JSON.stringify({ rules }) })
+      for (const [rules, pointer] of [
+        [rulesFor(["pay.*"]), "#/rules/0/when"],
+        [rulesFor(["*.refund", "pay.*"]), "#/rules/0/when"],
+        [[{ ...rulesFor(["pay"])[0], tool: "mail" }, ...rulesFor(["pay*", "pay"])], "#/rules/1/when"]
+      ] as const) {
+        const answer = yield* put(rules)
+        assert.deepInclude(answer.body, { code: "RULES_TOO_LARGE" })
+        assert.strictEqual(answer.errors[0]?.pointer, pointer)
+      }
+      const decides = { effect: "require_approval", quorum: [{ group: "ops" }] }
+      for (const rules of [
+        rulesFor(["pay.*", "mail.*"]),
+        rulesFor(["*.pay", "*.mail"]),
+        // None after one that matches always could match instead.
+        [
+          ...rulesFor(["pay.*"]).slice(0, 5),
+          { ...decides, tool: "p*" },
+          ...rulesFor(["pay.*"]).slice(5)
+        ].slice(1)
+      ])
+        assert.strictEqual((yield* put(rules)).status, 200)
+    })
+  )
+
   it.effect(
     "a client that does not send the conditions of a stored rule cannot remove them by accident",
     () =>

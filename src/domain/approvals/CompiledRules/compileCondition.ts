@@ -162,11 +162,15 @@ const equality = (expected: Schema.Json, positive: boolean): Judge => {
   }
 }
 
-/** Only members of the value's own type are compared with it; without one, the type was not expected. */
+/**
+ * Only members of the value's own type are compared with it; without one, the type was not expected. Beside members of several types no
+ * type was: a text that is not a member can be read as a number that is one.
+ */
 const membership = (members: ReadonlyArray<Schema.Json>, positive: boolean): Judge => {
   const [member, other] = outcomes(positive)
   const scalars = new Set(members)
   const types = new Set(members.map(typeOfJson))
+  const isMixed = types.size > (types.has("null") ? 2 : 1)
   const structures = members.filter((one) => typeof one === "object" && one !== null)
   const cost = structures.reduce<number>((total, one) => total + comparisonCost(one), 0)
   return (value, budget) => {
@@ -174,9 +178,9 @@ const membership = (members: ReadonlyArray<Schema.Json>, positive: boolean): Jud
     if (scalars.has(value)) return member
     const type = typeOfJson(value)
     if (!types.has(type)) return "mistyped"
-    if (type !== "array" && type !== "object") return other
+    let result: Judgement = isMixed ? "mistyped" : other
+    if (type !== "array" && type !== "object") return result
     if (!budget.spend(cost)) return "too_large"
-    let result: Judgement = other
     for (const one of structures) {
       if (typeOfJson(one) !== type) continue
       const compared = compareJson(one, value, budget.countMembers)
