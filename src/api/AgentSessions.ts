@@ -41,12 +41,13 @@ export const StepRequest = Schema.Struct({
       "The agent's name for the step, unique in the session: 1 to 200 visible characters on one line, not `.` or `..`."
   }),
   task_id: Schema.optionalKey(Schema.NullOr(TaskId)).annotateKey({
-    description: "The task of the step. If absent, the session's task."
+    description:
+      "The task of the step. If absent, the session's task; a session with a task takes steps of no other."
   }),
   tool: Name.annotateKey({ description: "The tool to use: 1 to 200 visible characters." }),
   action_class: Name.annotateKey({
     description:
-      "A class of actions that rules can match, such as `read` or `write`: 1 to 200 visible characters."
+      "A class of actions that rules can match, such as `read` or `write`: 1 to 200 visible characters. It is the agent's claim; nothing checks it."
   }),
   arguments: Schema.optionalKey(JsonValue).annotateKey({
     description: "The tool's arguments: any JSON. Absent, `null` and `{}` are three different values."

@@ -4,6 +4,7 @@ import { documented } from "../domain/documented.ts"
 import { ApprovalRule, RuleEffect } from "../domain/approvals/ApprovalRule.ts"
 import { MAX_QUORUM_PARTS, QuorumPart } from "../domain/approvals/Quorum.ts"
 import { MAX_LISTED_STEPS, RuleTestLine } from "../domain/approvals/RuleTest.ts"
+import { RuleWarnings } from "../domain/approvals/ruleWarnings.ts"
 import { MAX_SUGGESTIONS } from "../domain/approvals/suggestRules.ts"
 import { ShadowChanges, ShadowDifference } from "../domain/approvals/ShadowDifference.ts"
 import { ApprovalId, RuleId, SessionId, StepId } from "../domain/Ids.ts"
@@ -21,7 +22,8 @@ export const ApprovalRules = Schema.Struct({
   rules: Schema.Array(ApprovalRule)
     .check(documented({ maxItems: MAX_RULES }))
     .annotateKey({ description: "The rules, in the order of evaluation." }),
-  revision: Schema.Int.annotateKey({ description: "Revision of the list. It increases with every change." })
+  revision: Schema.Int.annotateKey({ description: "Revision of the list. It increases with every change." }),
+  warnings: RuleWarnings
 }).annotate({
   identifier: "ApprovalRules",
   description: "The organization's approval rules, in order. The first rule that matches a step decides."
@@ -203,7 +205,8 @@ export const ShadowApprovalRules = Schema.Struct({
   }),
   since: Schema.NullOr(Timestamp).annotateKey({
     description: "When these rules were stored. Steps since then are compared. Null if there are none."
-  })
+  }),
+  warnings: RuleWarnings
 }).annotate({
   identifier: "ShadowApprovalRules",
   description: "Rules that are evaluated for each new step beside the live rules, and not enforced."

@@ -705,11 +705,11 @@ export const schemaExamples: Readonly<Record<string, Schema.Json>> = {
   },
   DecisionResult: decisionResult,
   DecisionResults: { results: [decisionResult] },
-  ApprovalRules: { rules: [rule], revision: 7 },
+  ApprovalRules: { rules: [rule], revision: 7, warnings: [] },
   ReplaceApprovalRules: {
     rules: [
-      { tool: "payments.*", action_class: "write", effect: "require_approval", escalation_seconds: 1_800 },
-      { tool: "*", effect: "allow" }
+      { tool: "payments.*", effect: "require_approval", escalation_seconds: 1_800 },
+      { tool: "search.*", effect: "allow" }
     ],
     revision: 6
   },
@@ -723,7 +723,13 @@ export const schemaExamples: Readonly<Record<string, Schema.Json>> = {
     ],
     since: "2026-10-22T00:00:00.000Z"
   },
-  ShadowApprovalRules: { active: true, rules: [rule], revision: 3, since: "2026-11-20T09:00:00.000Z" },
+  ShadowApprovalRules: {
+    active: true,
+    rules: [rule],
+    revision: 3,
+    since: "2026-11-20T09:00:00.000Z",
+    warnings: []
+  },
   ReplaceShadowRules: {
     rules: [
       {

@@ -203,7 +203,11 @@ layer(service(), { excludeTestServices: true })("countersign rules", (it) => {
       assert.include(yield* faults("i.json", "rules: []"), "i.json:1:1: Not JSON: expected a value")
       assert.include(yield* faults("g.txt", "rules: []"), "must end in .yaml, .yml or .json")
       assert.include((yield* at.rules("apply", "missing.yaml")).err, "does not exist")
-      assert.deepStrictEqual(yield* at.admin.approval_rules.list({}), { rules: [], revision: 0 })
+      assert.deepStrictEqual(yield* at.admin.approval_rules.list({}), {
+        rules: [],
+        revision: 0,
+        warnings: []
+      })
     }).pipe(Effect.scoped)
   )
 
@@ -250,6 +254,21 @@ layer(service(), { excludeTestServices: true })("countersign rules", (it) => {
       for (const args of [["--since", "soon"], ["--until", "2026-13-01"], ["--bogus"]])
         assert.strictEqual((yield* gate(upTo(100), ...args)).code, 2, args.join(" "))
       assert.strictEqual((yield* cliWithCode(["rules", "test", at.file("rules.yaml")])).code, 2)
+    }).pipe(Effect.scoped)
+  )
+
+  it.effect("test and apply warn about rules that trust the agent's own statements, at their line", () =>
+    Effect.gen(function* () {
+      const { rules, write } = yield* workplace("warnings")
+      yield* write(
+        "rules.yaml",
+        "rules:\n  - effect: reject\n    tool: x\n  - action_class: read\n    effect: allow\n"
+      )
+      for (const command of ["test", "apply"]) {
+        const { code, err } = yield* rules(command, "rules.yaml")
+        assert.strictEqual(code, 0)
+        assert.match(err, /rules\.yaml:4:5: warning: #\/rules\/1: Allows any tool by its action class/u)
+      }
     }).pipe(Effect.scoped)
   )
 

@@ -120,6 +120,29 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Rules
       assert.deepStrictEqual(pageErrors, [])
     }).pipe(Effect.scoped, Effect.orDie))
 
+  test("a rule that allows any tool is warned about while it is edited, once it is before a rejection", () =>
+    Effect.gen(function* () {
+      const { client, key } = yield* Countersign
+      const admin = yield* client({}, "warnings")
+      const { warnings } = yield* admin.approval_rules.replace({
+        payload: { rules: [{ tool: "payments.*", effect: "reject" }, { effect: "allow" }] }
+      })
+      assert.deepStrictEqual(warnings, [])
+      const { pageErrors, page } = yield* openSignedIn(yield* key({}, "warnings"), "/rules")
+      yield* Effect.promise(async () => {
+        await page.getByRole("button", { name: "Move rule 2 up" }).click()
+        await page.getByText("Allows any tool before a later rule that rejects").waitFor()
+        await page.getByRole("button", { name: "Save rules" }).click()
+        await page.getByText("Rules saved").waitFor()
+      })
+      const saved = yield* admin.approval_rules.list()
+      assert.deepStrictEqual(
+        saved.warnings.map(({ pointer }) => pointer),
+        ["#/rules/0"]
+      )
+      assert.deepStrictEqual(pageErrors, [])
+    }).pipe(Effect.scoped, Effect.orDie))
+
   test("a rule is reordered by dragging its handle", () =>
     Effect.gen(function* () {
       const { pageErrors, page, tools } = yield* openTwoRules("drag")

@@ -116,8 +116,17 @@ const locateFaults =
       })
     )
 
+/** Shows the rules of the file that allow more than they seem to. */
+const warn = (file: string, { locate }: ParsedRules, warnings: ApprovalRules["warnings"]) =>
+  Effect.forEach(
+    warnings,
+    ({ detail, pointer }) =>
+      Console.error(escapeInvisible(`${file}:${locate(pointer)}: warning: ${pointer}: ${detail}`)),
+    { discard: true }
+  )
+
 /** The rules that a command works on. `known`: the rules whose ids equal rules of a file keep. */
-interface CurrentRules extends ApprovalRules {
+interface CurrentRules extends Pick<ApprovalRules, "rules" | "revision"> {
   readonly known: ReadonlyArray<ApprovalRule>
   /** Whether there is a list: an empty one decides too. */
   readonly exists: boolean
@@ -152,7 +161,10 @@ const lists = {
 export type ListName = keyof typeof lists
 
 /** The revision of a list, for messages and `--revision`. */
-const describeList = (name: ListName, current: ApprovalRules & { readonly exists?: boolean }): string =>
+const describeList = (
+  name: ListName,
+  current: Pick<CurrentRules, "rules" | "revision"> & { readonly exists?: boolean }
+): string =>
   name === "live"
     ? describeRevision(current)
     : current.exists === false
@@ -199,7 +211,7 @@ export const pullRules =
 /** The new text of a file. One that says the same already stays as it is. */
 const pulledText = (
   before: string | undefined,
-  { rules }: ApprovalRules,
+  { rules }: Pick<ApprovalRules, "rules">,
   format: RulesFormat,
   url: string
 ): string => {
@@ -211,7 +223,10 @@ const pulledText = (
 }
 
 /** The difference that applying rules would make, by lines; empty if none. */
-const describeChange = (current: ApprovalRules, rules: ReadonlyArray<NewApprovalRule>): string => {
+const describeChange = (
+  current: Pick<ApprovalRules, "rules">,
+  rules: ReadonlyArray<NewApprovalRule>
+): string => {
   const changes = diffLines(escapeInvisible(rulesAsYaml(current.rules)), escapeInvisible(rulesAsYaml(rules)))
   return changes
     .flatMap(({ op, text }, index) => {
@@ -268,6 +283,7 @@ export const applyRules =
         const replaced = yield* lists[name]
           .replace({ rules, revision })
           .pipe(locateFaults(flags.path, parsed))
+        yield* warn(flags.path, parsed, replaced.warnings)
         yield* Console.error(`applied: ${describeList(name, replaced)}`)
       })
     )
@@ -307,7 +323,10 @@ export const testRules = (
       let wouldRun: number | undefined
       yield* Stream.runForEach(lines, (line) =>
         Effect.gen(function* () {
-          if (line.type === "result") wouldRun = line.rejected_would_run
+          if (line.type === "result") {
+            wouldRun = line.rejected_would_run
+            yield* warn(flags.path, parsed, line.warnings)
+          }
           if (flags.json)
             yield* Effect.flatMap(encodeLine(line), (encoded) => Console.log(JSON.stringify(encoded)))
           else if (line.type === "step") yield* Console.log(describeStep(line, flags.url))

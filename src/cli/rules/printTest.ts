@@ -45,5 +45,5 @@ export const describeResult = (result: RuleTestResult): string =>
   ].join("\n")
 
 /** The revision of a list, for `--revision`. */
-export const describeRevision = ({ revision, rules }: ApprovalRules): string =>
+export const describeRevision = ({ revision, rules }: Pick<ApprovalRules, "rules" | "revision">): string =>
   `revision ${revision}: ${number(rules.length)} ${rules.length === 1 ? "rule" : "rules"}`

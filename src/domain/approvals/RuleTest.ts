@@ -2,6 +2,7 @@ import { Schema } from "effect"
 import type { StepDecision } from "./AgentSession.ts"
 import type { ApprovalOutcome, DecisionSource } from "./Approval.ts"
 import { RuleEffect, type Ruling } from "./ApprovalRule.ts"
+import { type RuleWarning, RuleWarnings } from "./ruleWarnings.ts"
 import { documented } from "../documented.ts"
 import { documentedEnum } from "../documentedEnum.ts"
 import { ApprovalId, SessionId, StepId, TaskId } from "../Ids.ts"
@@ -86,7 +87,8 @@ export const RuleTestResult = Schema.Struct({
   approved_would_be_rejected: count("Steps that a person approved and that the tested rules reject."),
   unlisted: count(
     `How many of the last two are not listed, because at most ${MAX_LISTED_STEPS.toLocaleString("en-US")} of each are.`
-  )
+  ),
+  warnings: RuleWarnings
 }).annotate({ identifier: "RuleTestResult", description: "The result of a test of rules. The last line." })
 export type RuleTestResult = typeof RuleTestResult.Type
 
@@ -134,7 +136,11 @@ export interface RuleTestTally {
   readonly add: (step: RecordedStep, ruling: Pick<Ruling, "effect">) => RuleTestFinding | undefined
   /** The steps counted until now. */
   readonly steps: () => number
-  readonly result: (window: { readonly since: Timestamp; readonly until: Timestamp }) => RuleTestResult
+  readonly result: (of: {
+    readonly since: Timestamp
+    readonly until: Timestamp
+    readonly warnings: ReadonlyArray<RuleWarning>
+  }) => RuleTestResult
 }
 
 /** Starts counting. */
@@ -172,7 +178,7 @@ export const makeRuleTestTally = (): RuleTestTally => {
       return finding
     },
     steps: () => steps,
-    result: ({ since, until }) => ({
+    result: ({ since, until, warnings }) => ({
       type: "result",
       since,
       until,
@@ -191,7 +197,8 @@ export const makeRuleTestTally = (): RuleTestTally => {
       ...findings,
       unlisted:
         Math.max(0, findings.rejected_would_run - MAX_LISTED_STEPS) +
-        Math.max(0, findings.approved_would_be_rejected - MAX_LISTED_STEPS)
+        Math.max(0, findings.approved_would_be_rejected - MAX_LISTED_STEPS),
+      warnings
     })
   }
 }

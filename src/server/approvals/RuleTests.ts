@@ -10,6 +10,7 @@ import {
   type RuleTestLine,
   type RuleTestStep
 } from "../../domain/approvals/RuleTest.ts"
+import { findRuleWarnings } from "../../domain/approvals/ruleWarnings.ts"
 import type { OrgId } from "../../domain/Ids.ts"
 import { JsonValue } from "../../domain/json/JsonValue.ts"
 import { LoopTurns } from "../concurrency/LoopTurns.ts"
@@ -109,7 +110,8 @@ export class RuleTests extends Context.Service<
                 return [lines, Option.fromUndefinedOr(last)] as const
               })
             )
-            const result = Stream.fromEffect(Effect.sync(() => test.result({ since, until })))
+            const warnings = findRuleWarnings(tested.rules)
+            const result = Stream.fromEffect(Effect.sync(() => test.result({ since, until, warnings })))
             return Stream.concat(findings, result)
           })
         })

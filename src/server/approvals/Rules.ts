@@ -11,6 +11,7 @@ import {
 import { ApprovalRule, type RuleTarget, type Ruling } from "../../domain/approvals/ApprovalRule.ts"
 import type { AuditEntry } from "../../domain/identity/AuditEntry.ts"
 import type { OrgId } from "../../domain/Ids.ts"
+import { findRuleWarnings } from "../../domain/approvals/ruleWarnings.ts"
 import { TimestampFromDate } from "../../domain/Time.ts"
 import { Audit, type Author } from "../identity/Audit.ts"
 import { dieOnDatabaseError } from "../store/databaseErrors.ts"
@@ -189,7 +190,7 @@ export class Rules extends Context.Service<
               rules: rules.length,
               ...detail
             })
-            return { rules, revision }
+            return { rules, revision, warnings: findRuleWarnings(rules) }
           })
         )
       })
@@ -218,7 +219,7 @@ export class Rules extends Context.Service<
         list: Effect.gen(function* () {
           const { org_id } = yield* Authorized("approvals.read")
           const { revision, rules } = yield* read(org_id)
-          return { rules, revision }
+          return { rules, revision, warnings: findRuleWarnings(rules) }
         }).pipe(Effect.withSpan("Rules.list")),
         replaceFor,
         replace: Effect.fn("Rules.replace")(function* (input) {

@@ -16,6 +16,7 @@ import {
   type RulesTooLarge,
   type UnknownGroup
 } from "../../api/Problems.ts"
+import { findRuleWarnings } from "../../domain/approvals/ruleWarnings.ts"
 import type { OrgId } from "../../domain/Ids.ts"
 import { toDate } from "../../domain/Time.ts"
 import { Audit } from "../identity/Audit.ts"
@@ -90,7 +91,8 @@ export class ShadowRules extends Context.Service<
             active: shadow !== null,
             rules: shadow?.rules ?? [],
             revision: shadow_revision,
-            since: shadow?.since ?? null
+            since: shadow?.since ?? null,
+            warnings: findRuleWarnings(shadow?.rules ?? [])
           }
         }).pipe(Effect.withSpan("ShadowRules.get")),
         replace: Effect.fn("ShadowRules.replace")(function* (input) {
@@ -111,7 +113,8 @@ export class ShadowRules extends Context.Service<
               yield* sql.afterCommit(Effect.sync(() => rules.forget(org_id)))
               const detail = { revision, rules: prepared.rules.length }
               yield* audit.record(author, "rules.shadow_replaced", org_id, detail)
-              return { active: true, rules: prepared.rules, revision, since }
+              const warnings = findRuleWarnings(prepared.rules)
+              return { active: true, rules: prepared.rules, revision, since, warnings }
             })
           )
         }),

@@ -14,7 +14,6 @@ import { StoredUsage } from "../identity/StoredUsage.ts"
 import { Notifications } from "../notifications/Notifications.ts"
 import { isInTransaction } from "../store/transaction.ts"
 import { StoreClock } from "../store/StoreClock.ts"
-import { requireTask } from "../tasks/requireTask.ts"
 import { Spans } from "../telemetry/Spans.ts"
 import { ruleNewStep, Rules } from "./Rules.ts"
 import { SessionEvents } from "./SessionEvents.ts"
@@ -24,7 +23,12 @@ import { makeRequestTexts, newStep, type RequestTexts, type StepOfTask } from ".
 import { outcomeOf } from "./Steps/outcomeOf.ts"
 import { outcomeBytes, stepBytes } from "./Steps/storedBytes.ts"
 import { recordOutcomeSpan, recordStepSpan } from "./Steps/spans.ts"
-import { type CheckStepError, type CompleteStepError, requireResumable } from "./Steps/stepRefusals.ts"
+import {
+  type CheckStepError,
+  type CompleteStepError,
+  requireResumable,
+  requireTaskOfStep
+} from "./Steps/stepRefusals.ts"
 import { makeStepsInTransaction } from "./Steps/stepsInTransaction.ts"
 
 export type { CheckStepError, CompleteStepError } from "./Steps/stepRefusals.ts"
@@ -65,7 +69,7 @@ export class Steps extends Context.Service<
       const secrets = yield* KnownSecrets
       const inTransaction = makeStepsInTransaction({ sql, clock, rules, notifications, spans, events, usage })
 
-      /** The step with the task whose rules apply to it; undefined if the session or the task does not exist. */
+      /** The step with the task whose rules apply to it; undefined if the session does not exist, or the task is refused. */
       const withTask = Effect.fnUntraced(function* (
         { org_id }: Principal,
         session_id: SessionId,
@@ -74,9 +78,8 @@ export class Steps extends Context.Service<
         const session = yield* facts.find(org_id, session_id)
         if (session === undefined) return undefined
         const task_id = step.task_id ?? session.task_id
-        if (task_id !== session.task_id && task_id !== null) {
-          if (Option.isNone(yield* Effect.option(requireTask(sql, org_id, task_id)))) return undefined
-        }
+        const isTaken = yield* Effect.option(requireTaskOfStep(sql, org_id, session.task_id, task_id))
+        if (Option.isNone(isTaken)) return undefined
         return { ...step, task_id } satisfies StepOfTask
       })
 

@@ -12,7 +12,7 @@ layer(service(), { excludeTestServices: true })("Rules", (it) => {
   it.effect("an organization starts without rules, and omitted members get their defaults", () =>
     Effect.gen(function* () {
       const admin = yield* (yield* Countersign).client({}, "filled in")
-      assert.deepStrictEqual(yield* admin.approval_rules.list({}), { rules: [], revision: 0 })
+      assert.deepStrictEqual(yield* admin.approval_rules.list({}), { rules: [], revision: 0, warnings: [] })
       const put = yield* admin.approval_rules.replace({
         payload: { rules: [{ effect: "require_approval" }] }
       })
@@ -313,7 +313,7 @@ layer(service(), { excludeTestServices: true })("Rules", (it) => {
         )
       }
       const { approval_rules } = yield* countersign.client({}, "condition faults")
-      assert.deepStrictEqual(yield* approval_rules.list({}), { rules: [], revision: 0 })
+      assert.deepStrictEqual(yield* approval_rules.list({}), { rules: [], revision: 0, warnings: [] })
     })
   )
 
@@ -394,7 +394,7 @@ layer(service(), { excludeTestServices: true })("Rules", (it) => {
         assert.strictEqual(answer.errors[0]?.pointer, pointer)
       }
       const { approval_rules } = yield* countersign.client({}, "limits")
-      assert.deepStrictEqual(yield* approval_rules.list({}), { rules: [], revision: 0 })
+      assert.deepStrictEqual(yield* approval_rules.list({}), { rules: [], revision: 0, warnings: [] })
     })
   )
 
@@ -406,7 +406,7 @@ layer(service(), { excludeTestServices: true })("Rules", (it) => {
       yield* countersign.key({ preset: "reviewer", groups: [...groups] }, "questions")
       const rulesFor = (tools: ReadonlyArray<string>) =>
         groups.map((group, index) => ({
-          tool: tools[index % tools.length],
+          tool: tools[index % tools.length] ?? "*",
           effect: "require_approval",
           quorum: [{ group }],
           when: [{ pointer: "/amount", op: "greater_than", value: index }]
@@ -416,7 +416,7 @@ layer(service(), { excludeTestServices: true })("Rules", (it) => {
       for (const [rules, pointer] of [
         [rulesFor(["pay.*"]), "#/rules/0/when"],
         [rulesFor(["*.refund", "pay.*"]), "#/rules/0/when"],
-        [[{ ...rulesFor(["pay"])[0], tool: "mail" }, ...rulesFor(["pay*", "pay"])], "#/rules/1/when"]
+        [[...rulesFor(["mail"]).slice(0, 1), ...rulesFor(["pay*", "pay"])], "#/rules/1/when"]
       ] as const) {
         const answer = yield* put(rules)
         assert.deepInclude(answer.body, { code: "RULES_TOO_LARGE" })
@@ -456,7 +456,7 @@ layer(service(), { excludeTestServices: true })("Rules", (it) => {
           admin.approval_rules.replace({ payload: { rules: older, revision } })
         )
         assert.deepStrictEqual(pointersOf(refused), ["#/rules/1/when"])
-        assert.deepStrictEqual(yield* admin.approval_rules.list(), { rules, revision })
+        assert.deepStrictEqual(yield* admin.approval_rules.list(), { rules, revision, warnings: [] })
         const emptied = yield* admin.approval_rules.replace({
           payload: { rules: older.map((rule) => ({ ...rule, when: [] })), revision }
         })

@@ -81,7 +81,7 @@ layer(service(), { excludeTestServices: true })("Sessions", (it) => {
       const refused = yield* Effect.flip(agent.sessions.create({ payload: { task_id: foreign.id } }))
       assert.propertyVal(refused, "_tag", "NOT_FOUND")
       assert.deepStrictEqual(pointersOf(refused), ["#/task_id"])
-      const { session_id } = yield* agent.sessions.create({ payload: { task_id: own.id } })
+      const { session_id } = yield* agent.sessions.create({})
       const step = (task_id: TaskId) =>
         agent.sessions.step({
           params: { id: session_id },
@@ -92,6 +92,36 @@ layer(service(), { excludeTestServices: true })("Sessions", (it) => {
       assert.deepStrictEqual(pointersOf(alien), ["#/task_id"])
       assert.strictEqual((yield* step(own.id)).decision, "pending")
     })
+  )
+
+  it.effect(
+    "a step with another task than its session's is refused, so that the rules of that task apply",
+    () =>
+      Effect.gen(function* () {
+        const { client } = yield* Countersign
+        const [agent, admin] = [yield* client({ preset: "runtime" }, "claims"), yield* client({}, "claims")]
+        const own = yield* admin.tasks.create({ payload: sortingTask })
+        const other = yield* admin.tasks.create({ payload: { ...sortingTask, name: "other" } })
+        const foreign = yield* (yield* client({}, "others")).tasks.create({ payload: sortingTask })
+        yield* admin.approval_rules.replace({
+          payload: { rules: [{ task_id: own.id, effect: "reject" }, { effect: "allow" }] }
+        })
+        const { session_id } = yield* agent.sessions.create({ payload: { task_id: own.id } })
+        const step = (task?: TaskId) =>
+          agent.sessions.step({
+            params: { id: session_id },
+            payload: {
+              ...{ step_id: StepId.make("1"), tool: "t", action_class: "c" },
+              ...(task === undefined ? {} : { task_id: task })
+            }
+          })
+        for (const task of [other.id, foreign.id]) {
+          const refused = yield* Effect.flip(step(task))
+          assert.propertyVal(refused, "_tag", "INVALID_REQUEST")
+          assert.deepStrictEqual(pointersOf(refused), ["#/task_id"])
+        }
+        assert.strictEqual((yield* step()).decision, "reject")
+      })
   )
 
   it.effect(

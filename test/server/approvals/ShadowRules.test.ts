@@ -51,7 +51,7 @@ layer(service(), { excludeTestServices: true })("ShadowRules", (it) => {
   it.effect("an organization starts without shadow rules, and can remove none", () =>
     Effect.gen(function* () {
       const { admin } = yield* team("nothing")
-      const none = { active: false, rules: [], revision: 0, since: null }
+      const none = { active: false, rules: [], revision: 0, since: null, warnings: [] }
       assert.deepStrictEqual(yield* admin.approval_rules.shadow({}), none)
       assert.deepStrictEqual(yield* admin.approval_rules.shadow_differences({ query: {} }), {
         differences: [],
@@ -323,7 +323,11 @@ layer(service(), { excludeTestServices: true })("ShadowRules", (it) => {
       assert.deepStrictEqual(yield* admin.approval_rules.list({}), live)
 
       const promoted = yield* promote({ revision: live.revision, shadow_revision: shadow.revision })
-      assert.deepStrictEqual(promoted, { rules: shadow.rules, revision: live.revision + 1 })
+      assert.deepStrictEqual(promoted, {
+        rules: shadow.rules,
+        revision: live.revision + 1,
+        warnings: []
+      })
       assert.deepStrictEqual(yield* admin.approval_rules.list({}), promoted)
       assert.deepInclude(yield* admin.approval_rules.shadow({}), {
         active: false,
@@ -354,7 +358,7 @@ layer(service(), { excludeTestServices: true })("ShadowRules", (it) => {
       const refused = yield* Effect.flip(admin.approval_rules.promote_shadow({ payload: {} }))
       assert.strictEqual(refused._tag, "UNKNOWN_GROUP")
       assert.deepStrictEqual(yield* admin.approval_rules.shadow({}), shadow)
-      assert.deepStrictEqual(yield* admin.approval_rules.list({}), { rules: [], revision: 0 })
+      assert.deepStrictEqual(yield* admin.approval_rules.list({}), { rules: [], revision: 0, warnings: [] })
     })
   )
 

@@ -2,6 +2,7 @@ import { useEffect, useRef } from "react"
 import { Button as AriaButton } from "react-aria-components/Button"
 import { GridList, GridListItem } from "react-aria-components/GridList"
 import { useDragAndDrop } from "react-aria-components/useDragAndDrop"
+import { findRuleWarnings } from "../../../domain/approvals/ruleWarnings.ts"
 import { useQueryParameter } from "../../app/router.tsx"
 import { Button } from "../../ui/Button.tsx"
 import { FirstRecord } from "../../ui/FirstRecord.tsx"
@@ -59,6 +60,8 @@ export const RuleList = ({
       </div>
     )
   }
+  const warnings = findRuleWarnings(drafts.map(({ rule }) => rule))
+  const warningOf = (index: number) => warnings.find(({ pointer }) => pointer === `#/rules/${index}`)?.detail
   return (
     <GridList
       ref={list}
@@ -83,7 +86,7 @@ export const RuleList = ({
           ) : null}
           {draft.rule.id === linked ? <span className="visually-hidden">The rule of the link.</span> : null}
           <span className="rule-number">{index + 1}</span>
-          <RuleText rule={draft.rule} />
+          <RuleText rule={draft.rule} warning={warningOf(index)} />
           {editable ? (
             <div className="row-actions">
               <Button

@@ -5,8 +5,14 @@ import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { describeCondition } from "./ConditionDraft.ts"
 import { EffectBadge } from "./EffectBadge.tsx"
 
-/** A rule in words. */
-export const RuleText = ({ rule }: { readonly rule: ApprovalRule }) => (
+/** A rule in words, with a warning about it. */
+export const RuleText = ({
+  rule,
+  warning
+}: {
+  readonly rule: ApprovalRule
+  readonly warning?: string | undefined
+}) => (
   <div className="rule-text">
     <p>
       <EffectBadge effect={rule.effect} />{" "}
@@ -66,5 +72,6 @@ export const RuleText = ({ rule }: { readonly rule: ApprovalRule }) => (
         {rule.self_approval ? " · self-approval allowed" : ""}
       </p>
     ) : null}
+    {warning === undefined ? null : <p className="notice warn small">{warning}</p>}
   </div>
 )

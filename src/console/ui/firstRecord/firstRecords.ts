@@ -307,13 +307,13 @@ export const firstDelivery = (origin: string, endpoint_id: EndpointId): FirstRec
 
 const rules = {
   rules: [
-    { action_class: "read", effect: "allow", reason: "Reading changes nothing" },
     {
       tool: "payments.*",
       effect: "require_approval",
       review_seconds: 900,
       reason: "A person confirms payments"
-    }
+    },
+    { tool: "search.*", effect: "allow", reason: "Searching changes nothing" }
   ]
 }
 

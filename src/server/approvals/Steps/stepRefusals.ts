@@ -1,6 +1,8 @@
 import { Effect } from "effect"
+import type { SqlClient } from "effect/sql"
 import type { StepRequest } from "../../../api/AgentSessions.ts"
 import {
+  InvalidRequest,
   type LimitReached,
   NotFound,
   SessionClosed,
@@ -10,11 +12,19 @@ import {
   StepNotAllowed
 } from "../../../api/Problems.ts"
 import { stepMismatches } from "../../../domain/approvals/StepDecision.ts"
+import type { OrgId, TaskId } from "../../../domain/Ids.ts"
+import { requireTask } from "../../tasks/requireTask.ts"
 import type { SavedStep } from "./rows.ts"
 
 /** Why a check gets no decision. */
 export type CheckStepError =
-  NotFound | SessionOfAnotherKey | SessionClosed | StepMismatch | StepAlreadyCompleted | LimitReached
+  | InvalidRequest
+  | NotFound
+  | SessionOfAnotherKey
+  | SessionClosed
+  | StepMismatch
+  | StepAlreadyCompleted
+  | LimitReached
 
 /** Why an outcome is refused. */
 export type CompleteStepError =
@@ -35,6 +45,24 @@ export const stepNotAllowed = Effect.fail(
     detail: "The step is not allowed. Request its decision and report the outcome after it is allowed."
   })
 )
+
+/** Fails unless a step has its session's task, or its session has none and the task exists: a task is the agent's claim, and rules name it. */
+export const requireTaskOfStep = (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  session_task: TaskId | null,
+  task_id: TaskId | null
+): Effect.Effect<void, InvalidRequest | NotFound> => {
+  if (task_id === session_task || task_id === null) return Effect.void
+  return session_task === null
+    ? requireTask(sql, org_id, task_id, "#/task_id")
+    : Effect.fail(
+        new InvalidRequest({
+          detail: "The session has another task. Create a session for this task, or leave task_id out.",
+          errors: [{ pointer: "#/task_id", detail: "Expected the session's task." }]
+        })
+      )
+}
 
 /**
  * Fails unless a resumed step equals the saved step and has no outcome yet. `digest`: that of the resumed step with the saved tool and action

@@ -13,7 +13,6 @@ import type { Timestamp } from "../../../domain/Time.ts"
 import type { StoredUsage } from "../../identity/StoredUsage.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
 import { atomic } from "../../store/transaction.ts"
-import { requireTask } from "../../tasks/requireTask.ts"
 import { type RecordDeps, recordTransitionsOf } from "../Approvals/recordTransitions.ts"
 import { insertApproval, lockApprovalForUpdate, stateOf, toApproval } from "../approvalRows.ts"
 import { digestInTurns } from "../digestInTurns.ts"
@@ -38,6 +37,7 @@ import { outcomeBytes, stepBytes } from "./storedBytes.ts"
 import {
   alreadyCompleted,
   requireResumable,
+  requireTaskOfStep,
   sessionClosed,
   stepNotAllowed,
   stepNotFound
@@ -148,7 +148,7 @@ export const makeStepsInTransaction = (deps: StepDeps) => {
     const now = yield* clock.now
     // An omitted task_id inherits the session's, so that the rules of that task still apply.
     const task_id = step.task_id ?? session.task_id ?? null
-    if (task_id !== session.task_id && task_id !== null) yield* requireTask(sql, org_id, task_id, "#/task_id")
+    yield* requireTaskOfStep(sql, org_id, session.task_id, task_id)
     const ruled = ruleNewStep(yield* rules.current(org_id), { ...step, task_id, arguments: step.arguments })
     const { ruling } = ruled
     // A person gave them to the session's own keys, also if others take part in it.
