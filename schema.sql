@@ -67,7 +67,7 @@ CREATE TABLE api_keys (
   CONSTRAINT api_keys_check1 CHECK (((created_by_id IS NULL) = (created_by_name IS NULL))),
   CONSTRAINT api_keys_revocation_reason_check CHECK ((revocation_reason = ANY (ARRAY['requested'::text, 'leaked'::text, 'access_ended'::text])))
 );
-CREATE INDEX api_keys_address ON api_keys USING btree (org_id, lower(email)) WHERE (email IS NOT NULL);
+CREATE INDEX api_keys_address ON api_keys USING btree (org_id, lower((email COLLATE "und-x-icu")) COLLATE "C") WHERE (email IS NOT NULL);
 CREATE INDEX api_keys_created_by ON api_keys USING btree (org_id, created_by_id) WHERE (created_by_id IS NOT NULL);
 CREATE INDEX api_keys_email ON api_keys USING btree (org_id, key_id) WHERE ((email IS NOT NULL) AND (revoked_at IS NULL));
 CREATE INDEX api_keys_ended ON api_keys USING btree (LEAST(revoked_at, expires_at)) WHERE ((created_by_id IS NOT NULL) AND (LEAST(revoked_at, expires_at) IS NOT NULL));

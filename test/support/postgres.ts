@@ -4,6 +4,7 @@ import type { SqlClient } from "effect/sql"
 import { randomBytes } from "node:crypto"
 import { inject } from "vitest"
 import * as Database from "../../src/server/store/Database.ts"
+import { migrate } from "../../src/server/store/migrate.ts"
 import { preparePooler } from "../../src/server/store/Database/preparePooler.ts"
 
 /** Prefix of test databases; the creation time in seconds and a random suffix follow. */
@@ -51,6 +52,27 @@ export const cloneDatabase: Effect.Effect<Redacted.Redacted, never, Scope.Scope>
       )
   )
   return withDatabase(Redacted.make(inject("postgresUrl")), name)
+}).pipe(Effect.orDie)
+
+/** Like `cloneDatabase`, of a Turkish installation: the lower case of `I` is not `i`, and dates are written in the German way. */
+export const turkishDatabase: Effect.Effect<Redacted.Redacted, never, Scope.Scope> = Effect.gen(function* () {
+  const name = yield* Effect.provideService(databaseName, Clock.Clock, realClock)
+  const run = (...statements: ReadonlyArray<string>) =>
+    Effect.scoped(
+      Effect.flatMap(admin, (connection) =>
+        Effect.forEach(statements, (statement) => connection.query(statement), { discard: true })
+      )
+    )
+  yield* Effect.acquireRelease(
+    run(
+      `CREATE DATABASE "${name}" TEMPLATE template0 ENCODING 'UTF8' LOCALE_PROVIDER icu ICU_LOCALE 'tr-TR'`,
+      `ALTER DATABASE "${name}" SET datestyle = 'German, DMY'`
+    ),
+    () => Effect.ignore(run(`DROP DATABASE "${name}" WITH (FORCE)`))
+  )
+  const url = withDatabase(Redacted.make(inject("postgresUrl")), name)
+  yield* migrate.pipe(Effect.provide(Database.layer({ url, maxConnections: 1 })))
+  return url
 }).pipe(Effect.orDie)
 
 /** How the service connects to a database of the test server: through PgBouncer if the run has one. */

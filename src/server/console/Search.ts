@@ -12,6 +12,7 @@ import type { Principal } from "../../domain/identity/Principal.ts"
 import type { OrgId } from "../../domain/Ids.ts"
 import { searchWords } from "../../domain/searchWords.ts"
 import { dieOnDatabaseError } from "../store/databaseErrors.ts"
+import { containsText } from "../store/foldCase.ts"
 import { rowsOf } from "../store/rows.ts"
 import { findById } from "./Search/findById.ts"
 import { kindScopes, readRecords } from "./Search/records.ts"
@@ -117,14 +118,14 @@ export class Search extends Context.Service<
         const rows = yield* idRows.all(sql`
           SELECT id
           FROM (
-            SELECT ${sql.literal(id)} AS id, lower(${sql.literal(name)}) AS name
+            SELECT ${sql.literal(id)} AS id, ${sql.literal(name)} AS name
             FROM ${sql(table)}
             WHERE org_id = ${org_id}
               ${cursor === undefined ? sql.literal("") : sql`AND ${sql.literal(id)} < ${cursor}`}
             ORDER BY ${sql.literal(id)} DESC
             LIMIT ${MAX_NAMES}
           ) AS newest
-          WHERE ${sql.and(words.map((word) => sql`strpos(name, lower(${word}::text)) > 0`))}
+          WHERE ${sql.and(words.map((word) => containsText(sql, "name", word)))}
           ORDER BY id DESC
           LIMIT ${limit + 1}
         `)

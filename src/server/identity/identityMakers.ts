@@ -1,15 +1,13 @@
 import type { SqlClient } from "effect/sql"
+import { foldCase } from "../store/foldCase.ts"
+import { MAILBOX } from "./mailbox.ts"
 
 /**
  * SQL like `keyMakers`, for statements over `api_keys` whose row may stand for a person. The makers of a person are the
- * keys and other people with the same verified address, and their makers: one human being counts once in a quorum, and
- * does not approve the requests of their keys.
+ * keys and other people with the same verified address, whatever its case, and their makers: one human being counts once in a
+ * quorum, and does not approve the requests of their keys.
  */
 export const identityMakers = (sql: SqlClient.SqlClient) => sql.literal(MAKERS)
-
-/** The form of an address by which confirmations are compared; see `mailbox`. */
-const mailboxOf = (table: string) =>
-  `(left(${table}.email, strpos(${table}.email, '@')) || lower(substr(${table}.email, strpos(${table}.email, '@') + 1) COLLATE "C"))`
 
 const MAKERS = `ARRAY(
   WITH RECURSIVE maker AS (
@@ -21,13 +19,12 @@ const MAKERS = `ARRAY(
       FROM people
         JOIN email_addresses AS confirmed
           ON confirmed.org_id = people.org_id
-          AND confirmed.address = ${mailboxOf("api_keys")}
+          AND confirmed.address = ${MAILBOX}
           AND confirmed.verified_at IS NOT NULL
         JOIN api_keys AS own
           ON own.org_id = people.org_id
           AND own.email IS NOT NULL
-          AND lower(own.email) = lower(api_keys.email)
-          AND ${mailboxOf("own")} = confirmed.address
+          AND ${foldCase("own.email")} = ${foldCase("api_keys.email")}
           AND own.key_id <> people.key_id
       WHERE people.org_id = api_keys.org_id
         AND people.key_id = api_keys.key_id

@@ -7,7 +7,8 @@ import type { SqlClient } from "effect/sql"
  */
 export const mailbox = (sql: SqlClient.SqlClient) => sql.literal(MAILBOX)
 
-const MAILBOX = `(
+/** The same, for constant texts. */
+export const MAILBOX = `(
   left(api_keys.email, strpos(api_keys.email, '@')) ||
   lower(substr(api_keys.email, strpos(api_keys.email, '@') + 1) COLLATE "C")
 )`

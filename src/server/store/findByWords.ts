@@ -1,6 +1,7 @@
 import { Effect, Schema } from "effect"
 import type { SqlClient, Statement } from "effect/sql"
 import { rowsOf } from "./rows.ts"
+import { containsText } from "./foldCase.ts"
 import { afterCursor, type ListOrder, sqlDirection } from "./Pagination.ts"
 
 /** The most rows that are examined for one page of a list that is searched for words. */
@@ -43,8 +44,7 @@ export const findByWords = (
     .split(/\s+/u)
     .filter((word) => word !== "")
     .slice(0, MAX_WORDS)
-  // Without patterns: a percent sign or an underscore of a word stands for itself.
-  const matches = words.map((word) => sql`strpos(lower(row_text), lower(${word}::text)) > 0`)
+  const matches = words.map((word) => containsText(sql, "row_text", word))
   return Effect.map(
     foundRows.all(sql`
       WITH examined AS MATERIALIZED (

@@ -700,13 +700,13 @@ describe("SingleSignOn", () => {
   })
 
   it.live(
-    "one human being counts once: their key with the same verified address made the person, for quorums",
+    "one human being counts once: their key with the same verified address, in any case, made the person, for quorums",
     () =>
       withProvider((_provider, url) =>
         Effect.gen(function* () {
           const admin = yield* (yield* Countersign).client({}, "acme")
           const { key } = yield* admin.api_keys.create({
-            payload: { name: "Ada's key", preset: "reviewer", email: "ada@Example.com" }
+            payload: { name: "Ada's key", preset: "reviewer", email: "ADA@Example.com" }
           })
           const { session } = yield* signIn(url)
           const sql = yield* SqlClient.SqlClient

@@ -19,6 +19,7 @@ import { grantedScopes } from "../grantedScopes.ts"
 import { isPerson } from "../isPerson.ts"
 import { keyMakers } from "../keyMakers.ts"
 import type { KeyRef } from "../KeyRef.ts"
+import { containsText, equalsText, foldCase } from "../../store/foldCase.ts"
 import { textArray } from "../../store/pgArrays.ts"
 import { rowLimit } from "../../store/Pagination.ts"
 import { rowsOf } from "../../store/rows.ts"
@@ -155,8 +156,7 @@ export const listKeys = (sql: SqlClient.SqlClient, org_id: OrgId, query: ApiKeyQ
     sql`org_id = ${org_id}`,
     sql`NOT ${isPerson(sql)}`,
     ...(status === undefined ? [] : [hasStatus(sql, status, now)]),
-    // Without patterns: a percent sign or an underscore of the text stands for itself.
-    ...(name === undefined ? [] : [sql`strpos(lower(name), lower(${name}::text)) > 0`]),
+    ...(name === undefined ? [] : [containsText(sql, "name", name)]),
     ...(cursor === undefined ? [] : [isAfterCursor(sql, order, { org_id, key_id: cursor })])
   ]
   return listedRows.all(sql`
@@ -168,7 +168,7 @@ export const listKeys = (sql: SqlClient.SqlClient, org_id: OrgId, query: ApiKeyQ
 }
 
 /** The text by which keys are sorted, and the time of the last use: keys that were never used come last. */
-const NAME = "lower(name)"
+const NAME = foldCase("name")
 const LAST_USE = "coalesce(last_used_at, '-infinity'::timestamptz)"
 
 const ORDER_BY: Record<KeyOrder, string> = {
@@ -288,7 +288,7 @@ export const isNameInUse = Effect.fnUntraced(function* (
       SELECT 1
       FROM api_keys
       WHERE org_id = ${org_id}
-        AND lower(name) = lower(${name}::text)
+        AND ${equalsText(sql, "name", name)}
         ${except === undefined ? sql.literal("") : sql`AND key_id <> ${except}`}
         AND ${usable(sql, now)}
     ) AS found

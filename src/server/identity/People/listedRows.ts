@@ -5,6 +5,7 @@ import type { PageRequest } from "../../../api/Pagination.ts"
 import { KeyId, type OrgId } from "../../../domain/Ids.ts"
 import { Preset } from "../../../domain/identity/Scope.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
+import { containsText } from "../../store/foldCase.ts"
 import { rowLimit } from "../../store/Pagination.ts"
 import { rowsOf } from "../../store/rows.ts"
 import type { KeyRef } from "../KeyRef.ts"
@@ -99,7 +100,7 @@ export const listPeople = (
         ...(request.status === undefined ? [] : [hasStatus(sql, request.status, now)]),
         ...(request.text === undefined
           ? []
-          : [sql`strpos(lower(concat_ws(' ', name, email)), lower(${request.text}::text)) > 0`])
+          : [containsText(sql, "concat_ws(' ', name, email)", request.text)])
       ])}
       ORDER BY people.key_id DESC
       LIMIT ${rowLimit(request)}

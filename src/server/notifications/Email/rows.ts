@@ -9,6 +9,7 @@ import { type ApprovalId, type AuditEntryId, type EventId, KeyId, type OrgId } f
 import { AdminNoticeType } from "../../../domain/identity/AdminNotice.ts"
 import { Scope } from "../../../domain/identity/Scope.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
+import { foldCase } from "../../store/foldCase.ts"
 import { textArray } from "../../store/pgArrays.ts"
 import { rowsOf } from "../../store/rows.ts"
 
@@ -45,7 +46,7 @@ export const findRecipients = (
       SELECT DISTINCT ON (address) *
       FROM (
         SELECT
-          key_id, lower(email) AS address, ${grantedScopes(sql)} AS scopes,
+          key_id, ${sql.literal(foldCase("email"))} AS address, ${grantedScopes(sql)} AS scopes,
           'approvals.admin' = ANY(${grantedScopes(sql)}) AS admin,
           ${
             verifiedOnly

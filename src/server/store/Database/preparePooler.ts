@@ -15,6 +15,7 @@
 import { PgConnection } from "@effect/sql-pg"
 import { Effect, Schema } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
+import { foldCase } from "../foldCase.ts"
 import { groupOf } from "./ConnectionGroup.ts"
 
 /** The key of the advisory lock of changed defaults: "cspo" in ASCII. PostgreSQL rejects one of two concurrent changes of one role. */
@@ -86,7 +87,7 @@ interface Session {
 /** The text of one statement, because it also runs on connections that no client has. */
 const DESCRIBE = `
   SELECT
-    (SELECT json_object_agg(lower(name), setting)::text FROM pg_settings WHERE lower(name) = ANY($1::text[])) AS settings,
+    (SELECT json_object_agg(${foldCase("name")}, setting)::text FROM pg_settings WHERE ${foldCase("name")} = ANY($1::text[])) AS settings,
     extract(epoch FROM pg_postmaster_start_time())::text AS server,
     current_database()::text AS database,
     session_user::text AS role,
@@ -203,7 +204,7 @@ const setDefaults = Effect.fnUntraced(function* (
   yield* connection.query("BEGIN")
   yield* connection.query("SELECT pg_advisory_xact_lock($1::bigint)", [DEFAULTS_LOCK])
   const { rows } = yield* connection.query(`
-    SELECT lower(split_part(entry, '=', 1)) AS name, substr(entry, strpos(entry, '=') + 1) AS value
+    SELECT ${foldCase("split_part(entry, '=', 1)")} AS name, substr(entry, strpos(entry, '=') + 1) AS value
     FROM pg_db_role_setting, unnest(setconfig) AS entry
     WHERE setdatabase = (SELECT oid FROM pg_database WHERE datname = current_database())
       AND setrole = (SELECT oid FROM pg_roles WHERE rolname = session_user)

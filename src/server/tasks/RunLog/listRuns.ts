@@ -5,6 +5,7 @@ import type { RunFilter } from "../../../api/Runs.ts"
 import { type OrgId, RunId, type TaskId } from "../../../domain/Ids.ts"
 import type { RunRecord } from "../../../domain/tasks/Run.ts"
 import { Score } from "../../../domain/tasks/Feedback.ts"
+import { containsText } from "../../store/foldCase.ts"
 import { int4Array } from "../../store/pgArrays.ts"
 import { MAX_PAGE_BYTES, type Page } from "../../store/Pagination.ts"
 import { rowsOf } from "../../store/rows.ts"
@@ -269,8 +270,8 @@ const remainingConditions = (
 const contains = (sql: SqlClient.SqlClient, text: string): Statement.Fragment => {
   const escaped = JSON.stringify(text).slice(1, -1)
   return sql`(
-    strpos(lower(input::text), lower(${escaped})) > 0
-    OR strpos(lower(answer::text), lower(${escaped})) > 0
-    OR strpos(lower(failure), lower(${text})) > 0
+    ${containsText(sql, "input::text", escaped)}
+    OR ${containsText(sql, "answer::text", escaped)}
+    OR ${containsText(sql, "failure", text)}
   )`
 }

@@ -1,3 +1,5 @@
+import { foldCase } from "../../foldCase.ts"
+
 /** Organizations, API keys, people, their sessions and addresses, and the audit log. */
 export const identity = `
 -- Tenants. Every other tenant table has org_id first in its primary key.
@@ -34,7 +36,7 @@ CREATE TABLE api_keys (
   CHECK ((created_by_id IS NULL) = (created_by_name IS NULL)),
   CHECK (revocation_reason IN ('requested', 'leaked', 'access_ended'))
 );
-CREATE INDEX api_keys_address ON api_keys (org_id, lower(email)) WHERE email IS NOT NULL;
+CREATE INDEX api_keys_address ON api_keys (org_id, ${foldCase("email")}) WHERE email IS NOT NULL;
 CREATE INDEX api_keys_created_by ON api_keys (org_id, created_by_id) WHERE created_by_id IS NOT NULL;
 CREATE INDEX api_keys_email ON api_keys (org_id, key_id) WHERE (email IS NOT NULL) AND (revoked_at IS NULL);
 CREATE INDEX api_keys_ended ON api_keys (LEAST(revoked_at, expires_at)) WHERE (created_by_id IS NOT NULL) AND (LEAST(revoked_at, expires_at) IS NOT NULL);
