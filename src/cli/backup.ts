@@ -35,7 +35,7 @@ export const backupCommand = Command.make(
   Command.withShortDescription("Back up the embedded database, while the service runs"),
   Command.withDescription(
     "Copy the embedded database, whether the service runs or not, and print the directory of the backup. The copy is consistent: it has " +
-      "every write that was acknowledged before the command ended the backup. It does not contain the master key. A database of " +
+      "every write that was acknowledged before the command ended the backup. It is signed with the master key, which it does not contain. A database of " +
       "DATABASE_URL is backed up by PostgreSQL's own tools."
   ),
   Command.withExamples([

@@ -16,6 +16,12 @@ export const restoreCommand = Command.make(
       Flag.withDescription("Only verify the backup, and change nothing"),
       Flag.withDefault(false)
     ),
+    unsigned: Flag.Boolean("unsigned").pipe(
+      Flag.withDescription(
+        "Also restore a backup without a signature of the master key, such as one of an older version: anybody who could write where it was stored could alter it"
+      ),
+      Flag.withDefault(false)
+    ),
     masterKey: pathFlag("master-key").pipe(
       Flag.withDescription("File with the master key, for a data directory that has none"),
       Flag.optional
@@ -25,7 +31,7 @@ export const restoreCommand = Command.make(
 ).pipe(
   Command.withShortDescription("Restore a backup of the embedded database"),
   Command.withDescription(
-    "Restore a backup into the data directory, while no service uses it. Every file is verified first, and the present database is " +
+    "Restore a backup into the data directory, while no service uses it. The backup's signature by the master key and every file are verified first, and the present database is " +
       "replaced last, in one step: whenever the command is stopped, either the old or the restored database is whole, and the command " +
       "can be repeated."
   ),

@@ -8,7 +8,7 @@ import {
 } from "../../server/store/EmbeddedPostgres.ts"
 import { withProgress } from "../progress.ts"
 import { readEmbeddedStore } from "./embeddedSettings.ts"
-import { copyMasterKey } from "./masterKey.ts"
+import { copyMasterKey, requireSecretBox } from "./masterKey.ts"
 
 const MEGABYTE = 1_000_000
 
@@ -37,6 +37,7 @@ export const backup = Effect.fnUntraced(function* (flags: {
       `${flags.masterKeyTo.value} has the master key ${id}. Keep it apart from the backups.`
     )
   }
+  const box = yield* requireSecretBox(store)
   const now = yield* Clock.currentTimeMillis
   const { directory, manifest, storedBytes } = yield* withProgress(
     { unit: "MB", hasOutput: false },
@@ -49,6 +50,7 @@ export const backup = Effect.fnUntraced(function* (flags: {
             to: flags.to,
             compress: flags.compress,
             now,
+            sign: (text) => box.sign("backup", text),
             onProgress: reportBytes(report)
           })
         ),

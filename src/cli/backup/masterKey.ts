@@ -9,7 +9,8 @@ import {
   readMasterKey,
   writeMasterKeyFile
 } from "../../server/secrets/MasterKeyFile.ts"
-import { BackupFailed, embeddedStoreExists } from "../../server/store/EmbeddedPostgres.ts"
+import { SecretBox } from "../../server/secrets/SecretBox.ts"
+import { BackupFailed } from "../../server/store/EmbeddedPostgres.ts"
 import { errnoCode } from "../../server/store/errnoCode.ts"
 import { describeFileFailure } from "../fileFailure.ts"
 
@@ -85,29 +86,25 @@ export const readGivenKey = Effect.fnUntraced(function* (store: EmbeddedStore, f
 export const installKey = (store: EmbeddedStore, key: Redacted.Redacted) =>
   installMasterKey(store.dataDir, key)
 
-/**
- * Whether an earlier restore lacks nothing but this key: the data directory has a database and no key, and the key is all that the backup
- * needs.
- */
-export const lacksOnlyKey = Effect.fnUntraced(function* (
+/** The box of the configured master keys, or of the given or the generated one; undefined if there is none. */
+export const findSecretBox = Effect.fnUntraced(function* (
   store: EmbeddedStore,
-  key: Redacted.Redacted,
-  needed: ReadonlyArray<string>
-) {
-  if (!(yield* embeddedStoreExists(store.dataDir)) || needed.length === 0) return false
-  if ((yield* readMasterKey(store.dataDir)) !== undefined) return false
-  return (yield* missingKeys(store, key, needed)).length === 0
-})
-
-/** The ids of master keys that a database needs and this configuration lacks. */
-export const missingKeys = Effect.fnUntraced(function* (
-  store: EmbeddedStore,
-  given: Redacted.Redacted | undefined,
-  needed: ReadonlyArray<string>
+  given: Redacted.Redacted | undefined
 ) {
   const generated = given ?? (yield* readMasterKey(store.dataDir))
-  const texts = store.masterKeys ?? (generated === undefined ? undefined : ([generated] as const))
-  if (texts === undefined) return needed
-  const ring = KeyRing.fromTexts(texts)
-  return Result.isFailure(ring) ? needed : needed.filter((id) => !ring.success.byId.has(id))
+  const masterKeys = store.masterKeys ?? (generated === undefined ? undefined : ([generated] as const))
+  return masterKeys === undefined
+    ? undefined
+    : yield* Effect.provide(SecretBox, SecretBox.layer({ masterKeys }))
+})
+
+/** The box that signs a backup. */
+export const requireSecretBox = Effect.fnUntraced(function* (store: EmbeddedStore) {
+  const box = yield* findSecretBox(store, undefined)
+  return (
+    box ??
+    (yield* refuse(
+      `${masterKeyPath(store.dataDir)} does not exist, and a backup is signed with the master key: start the service once, or set COUNTERSIGN_MASTER_KEY`
+    ))
+  )
 })

@@ -5,7 +5,7 @@ import type { KeyRing, MasterKey } from "../KeyRing.ts"
  * What signatures are for. Each purpose has a signing key of its own, derived from the master key, so that a signature
  * for one purpose is none for another, and no signature tells anything about the values that the master key seals.
  */
-export type Purpose = "feedback-token"
+export type Purpose = "backup" | "feedback-token"
 
 const KEY_BYTES = 32
 

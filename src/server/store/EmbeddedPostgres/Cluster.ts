@@ -103,11 +103,29 @@ const freePort = Effect.callback<number, EmbeddedPostgresFailed>((resume) => {
 })
 
 /**
- * The content of `pg_hba.conf`: only the service's role may connect, with its password. Other accounts of the machine cannot enter the
- * directory of the socket either.
+ * The server's configuration files. Settings are passed at each start. Only the service's role may connect, with its password; other accounts
+ * of the machine cannot enter the directory of the socket either.
  */
-const hostBasedAuthentication = (platform: string): string =>
-  platform === "win32" ? `host all ${ROLE} 127.0.0.1/32 scram-sha-256\n` : `local all ${ROLE} scram-sha-256\n`
+export const CONFIGURATION_FILES: ReadonlyMap<string, string> = new Map([
+  // Its messages are read for what to do about them.
+  ["postgresql.conf", "lc_messages = 'C'\n"],
+  ["postgresql.auto.conf", ""],
+  [
+    "pg_hba.conf",
+    process.platform === "win32"
+      ? `host all ${ROLE} 127.0.0.1/32 scram-sha-256\n`
+      : `local all ${ROLE} scram-sha-256\n`
+  ],
+  ["pg_ident.conf", ""]
+])
+
+/** Writes the configuration files, of a new cluster and in place of those of a backup: they can name programs that the server runs. */
+export const writeConfiguration = (directory: string, account: Account | undefined) =>
+  Effect.forEach(
+    CONFIGURATION_FILES,
+    ([name, content]) => writeDurably(path.join(directory, name), content, account),
+    { discard: true }
+  )
 
 const toolFailure = (tool: string, dataDir: string, result: { code: number | undefined; output: string }) => {
   const line = result.output.split("\n").find((text) => /FATAL|error/i.test(text)) ?? result.output.trim()
@@ -166,11 +184,7 @@ const makeCluster = Effect.fn("EmbeddedPostgres.makeCluster")(function* (options
         BACKUP_RIGHTS
     })
     if (roles.code !== 0) return yield* toolFailure("first start", dataDir, roles)
-    yield* writeDurably(
-      path.join(temporary, "pg_hba.conf"),
-      hostBasedAuthentication(process.platform),
-      account
-    )
+    yield* writeConfiguration(temporary, account)
     yield* writeDurably(path.join(temporary, PASSWORD_FILE), password, account)
     const port = process.platform === "win32" ? yield* freePort : 5432
     yield* writeDurably(path.join(temporary, PORT_FILE), String(port), account)
@@ -192,6 +206,14 @@ const makeCluster = Effect.fn("EmbeddedPostgres.makeCluster")(function* (options
   )
 })
 
+/** Settings of every start, whatever the configuration files say: nothing is archived by a command, and no library is loaded. */
+export const NO_PROGRAMS = [
+  "archive_mode=off",
+  "shared_preload_libraries=",
+  "session_preload_libraries=",
+  "local_preload_libraries="
+]
+
 /** A cluster whose server does not run, for {@link runSingle}. */
 interface StoppedCluster {
   readonly directory: string
@@ -212,6 +234,7 @@ export const runSingle = (options: StoppedCluster & { readonly input: string }) 
       "exit_on_error=on",
       "-c",
       `fsync=${options.sync ? "on" : "off"}`,
+      ...NO_PROGRAMS.flatMap((setting) => ["-c", setting]),
       "postgres"
     ],
     account: options.account,

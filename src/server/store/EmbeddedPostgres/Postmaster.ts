@@ -6,7 +6,7 @@ import { tmpdir } from "node:os"
 import path from "node:path"
 import type { Account } from "./Account.ts"
 import type { Binaries } from "./Binaries.ts"
-import type { Cluster } from "./Cluster.ts"
+import { type Cluster, NO_PROGRAMS } from "./Cluster.ts"
 import { errnoCode } from "../errnoCode.ts"
 import { tryFileSystem, EmbeddedPostgresFailed } from "./EmbeddedPostgresFailed.ts"
 import { isAlive } from "./tempFiles.ts"
@@ -128,9 +128,10 @@ const configuration = (settings: ServerSettings): ReadonlyArray<string> => {
     log_line_prefix: "%m [%p] ",
     cluster_name: "countersign"
   }
-  return Object.entries(values)
+  const supported = Object.entries(values)
     .filter(([name]) => settings.binaries.major >= (INTRODUCED_IN[name] ?? 0))
-    .flatMap(([name, value]) => ["-c", `${name}=${value}`])
+    .map(([name, value]) => `${name}=${value}`)
+  return [...supported, ...NO_PROGRAMS].flatMap((setting) => ["-c", setting])
 }
 
 /** Rotates the log if it exceeds its limit. The server opens it for appending, so it continues in the truncated file. */

@@ -3,6 +3,8 @@ import { Schema } from "effect"
 /** The names of a backup's files beside the directory of the cluster. */
 export const MANIFEST_FILE = "manifest.json"
 export const CHECKSUMS_FILE = "SHA256SUMS"
+/** The signature of the checksums, and so of all files: made with a key that is derived from the master key, which no backup contains. */
+export const SIGNATURE_FILE = "SHA256SUMS.hmac"
 export const CLUSTER_DIRECTORY = "postgres"
 
 /** The version of the format of backups. Other versions are refused. */

@@ -20,7 +20,8 @@ import {
   CHECKSUMS_FILE,
   CLUSTER_DIRECTORY,
   COMPRESSED_SUFFIX,
-  MANIFEST_FILE
+  MANIFEST_FILE,
+  SIGNATURE_FILE
 } from "./BackupManifest.ts"
 import { type ClusterFiles, CONTROL_FILE, listClusterFiles } from "./clusterFiles.ts"
 import { copyFile } from "./copyFile.ts"
@@ -47,6 +48,8 @@ export interface BackupOptions {
   readonly compress: boolean
   /** The time in the name of the backup, in milliseconds. */
   readonly now: number
+  /** Signs a text with a key that is derived from the master key. */
+  readonly sign: (text: string) => string
   /** Called with the copied bytes, and the bytes that the cluster had at the beginning. */
   readonly onProgress: (done: number, total: number) => void
 }
@@ -232,7 +235,7 @@ const copyRunningServer = Effect.fnUntraced(function* (
   options: BackupOptions,
   directory: string
 ): Effect.fn.Return<Omit<Backup, "directory">, BackupFailed | SqlError.SqlError, Scope.Scope> {
-  const { compress, onProgress } = options
+  const { compress, onProgress, sign } = options
   const source = cluster.directory
   const target = path.join(directory, CLUSTER_DIRECTORY)
   const connection = yield* connect(cluster, BACKUP_DATABASE)
@@ -276,7 +279,11 @@ const copyRunningServer = Effect.fnUntraced(function* (
     const text = Buffer.from(`${JSON.stringify(manifest, null, 2)}\n`)
     const { digest } = await copyFile(text, path.join(directory, MANIFEST_FILE), { conversion: "none" })
     const checksums = [...lines.toSorted(), checksumLine(digest, MANIFEST_FILE)].join("")
-    await copyFile(Buffer.from(checksums), path.join(directory, CHECKSUMS_FILE), { conversion: "none" })
+    for (const [name, content] of [
+      [CHECKSUMS_FILE, checksums],
+      [SIGNATURE_FILE, `${sign(checksums)}\n`]
+    ] as const)
+      await copyFile(Buffer.from(content), path.join(directory, name), { conversion: "none" })
     await syncTree(directory)
     return { manifest, storedBytes }
   })

@@ -6,7 +6,14 @@ import { errnoCode } from "../../errnoCode.ts"
 import { syncDirectory } from "../../syncDirectory.ts"
 import type { Account } from "../Account.ts"
 import type { Binaries } from "../Binaries.ts"
-import { clusterExists, finishRestore, restoredDirectory, runSingle } from "../Cluster.ts"
+import {
+  clusterExists,
+  CONFIGURATION_FILES,
+  finishRestore,
+  restoredDirectory,
+  runSingle,
+  writeConfiguration
+} from "../Cluster.ts"
 import type { EmbeddedPostgresFailed } from "../EmbeddedPostgresFailed.ts"
 import { isServerRunning } from "../Postmaster.ts"
 import { removeStaleTempFiles, tempPathFor } from "../tempFiles.ts"
@@ -82,11 +89,11 @@ const copyCluster = (
     const isCompressed = manifest.compression === "gzip"
     for (const name of manifest.directories) await mkdir(path.join(target, name), { mode: 0o700 })
     let done = 0
-    await forEachConcurrently([...checksums], async ([file, expected]) => {
-      const name = file.slice(
-        CLUSTER_DIRECTORY.length + 1,
-        isCompressed ? -COMPRESSED_SUFFIX.length : undefined
-      )
+    const nameOf = (file: string) =>
+      file.slice(CLUSTER_DIRECTORY.length + 1, isCompressed ? -COMPRESSED_SUFFIX.length : undefined)
+    const copied = [...checksums].filter(([file]) => !CONFIGURATION_FILES.has(nameOf(file)))
+    await forEachConcurrently(copied, async ([file, expected]) => {
+      const name = nameOf(file)
       const { digest } = await copyFile(path.join(directory, file), path.join(target, name), {
         conversion: isCompressed ? "expand" : "none",
         signal,
@@ -209,6 +216,7 @@ export const restoreBackup = Effect.fn("EmbeddedPostgres.restoreBackup")(functio
   const steps = Effect.gen(function* () {
     yield* tryFiles(`making ${staged}`, () => mkdir(staged, { mode: 0o700 }))
     yield* copyCluster(backup, staged, onProgress)
+    yield* writeConfiguration(staged, account)
     if (account !== undefined)
       yield* tryFiles(`changing the owner of ${staged}`, () => chownTree(staged, account))
     yield* tryFiles(`writing ${staged}`, () => syncTree(staged))

@@ -12,7 +12,8 @@ import {
   isBackupPath,
   MANIFEST_FILE,
   ManifestJson,
-  parseChecksums
+  parseChecksums,
+  SIGNATURE_FILE
 } from "./BackupManifest.ts"
 import { digestOf } from "./copyFile.ts"
 
@@ -75,12 +76,39 @@ const decodeManifest = Effect.fnUntraced(function* (directory: string, text: str
   return manifest.value
 })
 
+/** Fails unless the checksums have a signature by a master key of this installation: whoever can write to a backup can change them too. */
+const requireSignature = Effect.fnUntraced(function* (
+  directory: string,
+  sums: string,
+  isSigned: (text: string, signature: string) => boolean
+) {
+  const file = path.join(directory, SIGNATURE_FILE)
+  const signature = yield* tryFiles(`reading ${file}`, async () => {
+    try {
+      return (await readFile(file, "utf8")).trim()
+    } catch (cause) {
+      if (errnoCode(cause) === "ENOENT") return undefined
+      throw cause
+    }
+  })
+  if (signature !== undefined && isSigned(sums, signature)) return
+  const [, key] = /^([0-9a-f]{16})\./.exec(signature ?? "") ?? []
+  const why =
+    signature === undefined
+      ? `${directory} has no signature`
+      : `${directory} is not signed by a master key of this installation${key === undefined ? "" : ` (it names ${key})`}`
+  return yield* new BackupFailed({
+    phrase: `${why}: it was altered, or made with another key. Name its key with --master-key, or add --unsigned if nobody else could write where it was stored`
+  })
+})
+
 /**
- * Verifies every file of a backup against its checksums, and that no file is missing or additional. It detects damage, not an attacker, who
- * can change the checksums too. Writes nothing.
+ * Verifies the signature of a backup's checksums, every file against them, and that no file is missing or additional. Without a signature
+ * (`isSigned` is undefined) it detects damage, not an attacker, who can change the checksums too. Writes nothing.
  */
 export const verifyBackup = Effect.fn("EmbeddedPostgres.verifyBackup")(function* (
   requested: string,
+  isSigned: ((text: string, signature: string) => boolean) | undefined,
   /** Called with the verified bytes and the bytes of all files. */
   onProgress: (done: number, total: number) => void
 ): Effect.fn.Return<VerifiedBackup, BackupFailed> {
@@ -102,13 +130,14 @@ export const verifyBackup = Effect.fn("EmbeddedPostgres.verifyBackup")(function*
   }))
   const all = parseChecksums(sums)
   if (all === undefined) return yield* altered(`${path.join(directory, CHECKSUMS_FILE)} is not valid`)
+  if (isSigned !== undefined) yield* requireSignature(directory, sums, isSigned)
   const manifest = yield* decodeManifest(directory, text)
-  const expected = new Set([...all.keys(), CHECKSUMS_FILE])
+  const expected = new Set([...all.keys(), CHECKSUMS_FILE, SIGNATURE_FILE])
   const additional = listed.find((file) => !expected.has(file))
   if (additional !== undefined)
     return yield* altered(`${path.join(directory, additional)} is not in ${CHECKSUMS_FILE}`)
   const present = new Set(listed)
-  const missing = [...expected, MANIFEST_FILE].find((file) => !present.has(file))
+  const missing = [...expected, MANIFEST_FILE].find((file) => file !== SIGNATURE_FILE && !present.has(file))
   if (missing !== undefined) return yield* altered(`${path.join(directory, missing)} is missing`)
   const checksums = new Map([...all].filter(([file]) => file.startsWith(`${CLUSTER_DIRECTORY}/`)))
   if (!all.has(MANIFEST_FILE) || all.size !== checksums.size + 1 || manifest.files !== checksums.size) {

@@ -1,7 +1,19 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Fiber, Layer, Redacted, Ref, Result, Schedule } from "effect"
 import { spawn } from "node:child_process"
-import { mkdtemp, mkdir, readdir, readFile, rename, rm, symlink, truncate, writeFile } from "node:fs/promises"
+import { createHash } from "node:crypto"
+import {
+  appendFile,
+  mkdtemp,
+  mkdir,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  symlink,
+  truncate,
+  writeFile
+} from "node:fs/promises"
 import { existsSync } from "node:fs"
 import { tmpdir } from "node:os"
 import path from "node:path"
@@ -12,6 +24,7 @@ import {
   restore,
   verifyBackup
 } from "../../../../../src/server/store/EmbeddedPostgres.ts"
+import { SecretBox } from "../../../../../src/server/secrets/SecretBox.ts"
 import { BackupManifest } from "../../../../../src/server/store/EmbeddedPostgres/backup/BackupManifest.ts"
 import { checkPrograms } from "../../../../../src/server/store/EmbeddedPostgres/backup/restoreBackup.ts"
 import { latestMigration } from "../../../../../src/server/store/Database/schemaVersion.ts"
@@ -44,9 +57,16 @@ const using = <A, E, R>(dataDir: string, use: (url: Redacted.Redacted) => Effect
     )
   )
 
+/** The master key of the installation. */
+const KEY = Buffer.from(Array.from({ length: 32 }, (_, index) => index)).toString("base64")
+
+const secretBox = Effect.provide(SecretBox, SecretBox.layer({ masterKeys: [Redacted.make(KEY)] }))
+
 /** Commands for a data directory. */
-const commands = (dataDir: string) => (args: ReadonlyArray<string>) =>
-  cli(args, { COUNTERSIGN_DATA_DIR: dataDir })
+const commands =
+  (dataDir: string, variables: Readonly<Record<string, string>> = { COUNTERSIGN_MASTER_KEY: KEY }) =>
+  (args: ReadonlyArray<string>) =>
+    cli(args, { COUNTERSIGN_DATA_DIR: dataDir, ...variables })
 
 /** A data directory with a table of one number. */
 const storeWith = (number: number) =>
@@ -70,7 +90,8 @@ const killAfter = (args: ReadonlyArray<string>, dataDir: string, millis: number)
       env: {
         PATH: process.env["PATH"],
         NODE_COMPILE_CACHE: process.env["NODE_COMPILE_CACHE"],
-        COUNTERSIGN_DATA_DIR: dataDir
+        COUNTERSIGN_DATA_DIR: dataDir,
+        COUNTERSIGN_MASTER_KEY: KEY
       }
     })
     const timer = setTimeout(() => child.kill("SIGKILL"), millis)
@@ -90,6 +111,7 @@ describe("countersign backup and restore", { timeout: 240_000 }, () => {
       Effect.gen(function* () {
         const dataDir = yield* dataDirectory
         const backups = yield* temporaryDirectory
+        const box = yield* secretBox
         const counts = { acknowledged: 0, atStart: 0, atHalf: 0 }
         const directory = yield* using(dataDir, (url) =>
           Effect.gen(function* () {
@@ -119,6 +141,7 @@ describe("countersign backup and restore", { timeout: 240_000 }, () => {
               to: backups,
               compress: true,
               now: 0,
+              sign: (text) => box.sign("backup", text),
               onProgress: (done, total) => {
                 if (done < total / 2) counts.atHalf = counts.acknowledged
               }
@@ -211,7 +234,7 @@ describe("countersign backup and restore", { timeout: 240_000 }, () => {
     Effect.gen(function* () {
       const dataDir = yield* storeWith(1)
       const { out } = yield* commands(dataDir)(["backup", "--to", yield* temporaryDirectory])
-      const backup = yield* verifyBackup(out, () => {})
+      const backup = yield* verifyBackup(out, undefined, () => {})
       const options = { force: true, now: 0, onProgress: () => {} }
       const replaced: Array<string | undefined> = []
       for (const number of [2, 3]) {
@@ -374,7 +397,7 @@ describe("countersign backup and restore", { timeout: 240_000 }, () => {
         yield* refused(manifest, rewritten(/"arch": "\w+"/, '"arch": "pdp11"')),
         /manifest\.json differs/
       )
-      const whole = yield* Effect.result(verifyBackup(backup, () => undefined))
+      const whole = yield* Effect.result(verifyBackup(backup, undefined, () => undefined))
       assert.isTrue(Result.isSuccess(whole))
     })
   )
@@ -428,12 +451,68 @@ describe("countersign backup and restore", { timeout: 240_000 }, () => {
     })
   )
 
+  it.live("an altered backup is refused, also with new checksums, and runs no program with --unsigned", () =>
+    Effect.gen(function* () {
+      const dataDir = yield* storeWith(1)
+      const { out: backup } = yield* commands(dataDir)(["backup", "--to", yield* temporaryDirectory])
+      const proof = path.join(yield* temporaryDirectory, "proof")
+      const settings = [
+        ...["archive_mode = on", "archive_timeout = 1", `archive_command = 'touch ${proof}'`],
+        "session_preload_libraries = 'nothing'"
+      ]
+      yield* Effect.promise(async () => {
+        const at = (name: string) => path.join(backup, name)
+        const digest = async (name: string) =>
+          createHash("sha256")
+            .update(await readFile(at(name)))
+            .digest("hex")
+        await appendFile(at("postgres/postgresql.auto.conf"), settings.join("\n"))
+        await appendFile(at("postgres/pg_hba.conf"), "local all all trust\n")
+        const names = ["postgres/postgresql.auto.conf", "postgres/pg_hba.conf"]
+        let sums = await readFile(at("SHA256SUMS"), "utf8")
+        for (const name of names)
+          sums = sums.replace(new RegExp(`[0-9a-f]{64}  ${name}`, "u"), `${await digest(name)}  ${name}`)
+        await writeFile(at("SHA256SUMS"), sums)
+      })
+      const target = yield* dataDirectory
+      const run = commands(target)
+      for (const mode of [["--verify"], []]) {
+        const { err, ok } = yield* run(["restore", "--from", backup, ...mode])
+        assert.isFalse(ok)
+        assert.match(err, /is not signed by a master key .*: it was altered/)
+      }
+      yield* Effect.promise(() => rm(path.join(backup, "SHA256SUMS.hmac")))
+      assert.match((yield* run(["restore", "--from", backup])).err, /has no signature: .* add --unsigned/)
+      const restored = yield* run(["restore", "--from", backup, "--unsigned"])
+      assert.isTrue(restored.ok, restored.err)
+      yield* using(target, (url) =>
+        Effect.gen(function* () {
+          const rows = yield* query(
+            url,
+            `SELECT name::text, setting::text FROM pg_settings
+             WHERE name IN ('archive_command', 'archive_mode', 'session_preload_libraries') ORDER BY name`
+          )
+          assert.deepEqual(rows, [
+            { name: "archive_command", setting: "(disabled)" },
+            { name: "archive_mode", setting: "off" },
+            { name: "session_preload_libraries", setting: "" }
+          ])
+        })
+      )
+      const access = yield* Effect.promise(() =>
+        readFile(path.join(target, "postgres", "pg_hba.conf"), "utf8")
+      )
+      assert.notInclude(access, "trust")
+      assert.isFalse(existsSync(proof))
+    })
+  )
+
   it.live("the master key is copied only when asked, apart from the backups, and put back by a restore", () =>
     Effect.gen(function* () {
       const dataDir = yield* dataDirectory
       const backups = yield* temporaryDirectory
       const vault = yield* temporaryDirectory
-      const run = commands(dataDir)
+      const run = commands(dataDir, {})
       // Creates the key, which the first start would register.
       assert.isTrue((yield* run(["migrate"])).ok)
       assert.isTrue((yield* run(["keys", "create", "--preset", "admin"])).ok)
@@ -453,18 +532,17 @@ describe("countersign backup and restore", { timeout: 240_000 }, () => {
       assert.match((yield* run(["backup", "--to", backups, "--master-key-to", file])).err, /another content/)
       yield* Effect.promise(() => writeFile(file, key, { mode: 0o600 }))
       const target = yield* dataDirectory
-      const restored = yield* commands(target)(["restore", "--from", made.out])
-      assert.isTrue(restored.ok, restored.err)
-      assert.include(restored.err, `The master key is missing (${id})`)
-      const completed = yield* commands(target)(["restore", "--from", made.out, "--master-key", file])
-      assert.isTrue(completed.ok, completed.err)
-      assert.include(completed.out, `Put the master key into ${path.join(target, "master-key")}.`)
-      const repeated = yield* commands(target)(["restore", "--from", made.out, "--master-key", file])
-      assert.include(repeated.err, "has a database already")
-      const again = yield* commands(target)(["restore", "--from", made.out, "--master-key", file, "--force"])
+      const refused = yield* commands(target, {})(["restore", "--from", made.out])
+      assert.match(refused.err, /is not signed by a master key of this installation/)
+      const unsigned = yield* commands(target, {})(["restore", "--from", made.out, "--unsigned"])
+      assert.isTrue(unsigned.ok, unsigned.err)
+      assert.include(unsigned.err, `The master key is missing (${id})`)
+      const again = yield* commands(target, {})([
+        ...["restore", "--from", made.out, "--master-key", file, "--force"]
+      ])
       assert.isTrue(again.ok, again.err)
       assert.strictEqual(again.err, "")
-      const keys = yield* commands(target)(["keys", "list"])
+      const keys = yield* commands(target, {})(["keys", "list"])
       assert.isTrue(keys.ok, keys.err)
     })
   )
@@ -481,9 +559,7 @@ describe("countersign backup and restore", { timeout: 240_000 }, () => {
         ]) {
           const { err } = yield* cli(args, {
             DATABASE_URL: url,
-            COUNTERSIGN_MASTER_KEY: Buffer.from(Array.from({ length: 32 }, (_, index) => index)).toString(
-              "base64"
-            )
+            COUNTERSIGN_MASTER_KEY: KEY
           })
           assert.match(err, /^DATABASE_URL is set: this command is for the embedded database/)
         }
