@@ -1,5 +1,6 @@
 import { Console, type Effect } from "effect"
 import { styleText } from "node:util"
+import { escapeInvisible, escapeInvisibleJson } from "./escapeInvisible.ts"
 import type { ReceivedDelivery } from "./receiver.ts"
 
 type Style = Parameters<typeof styleText>[0]
@@ -26,27 +27,42 @@ export const printResult = (good: boolean, text: string): Effect.Effect<void> =>
 /** Headers that are not specific to the delivery. */
 const UNREMARKABLE: ReadonlySet<string> = new Set(["connection", "host", "accept", "accept-encoding"])
 
-/** Prints a delivery: request line, headers, body and verification result. */
-export const printDelivery = (received: ReceivedDelivery): Effect.Effect<void> =>
-  print([
-    "",
-    paint("cyan", `  <- ${received.method} ${received.path}`),
-    ...Object.entries(received.headers)
-      .filter(([name]) => !UNREMARKABLE.has(name))
-      .map(([name, value]) => `    ${paint("dim", `${name}:`)} ${value}`),
-    "",
-    indent(pretty(received.body)),
-    "",
-    received.verification.ok
-      ? paint("green", `  verified: ${received.verification.type} ${received.verification.event_id}`)
-      : paint("red", `  REFUSED (${received.verification.reason}): ${received.verification.message}`)
-  ])
+/** Longest texts of a request that is not verified, in characters: anybody can send one, also a page in a browser. */
+const MAX_UNVERIFIED = 200
 
-/** Formats JSON for reading; other text is unchanged. The signature covers the body as it was received. */
+const onOneLine = (text: string): string => {
+  const characters = Array.from(escapeInvisible(text).replaceAll("\n", "\\n"))
+  const rest = characters.length - MAX_UNVERIFIED
+  return rest <= 0 ? characters.join("") : `${characters.slice(0, MAX_UNVERIFIED).join("")}… (${rest} more)`
+}
+
+/** The lines of a delivery: request line, headers, body and verification result. Invisible characters are escaped. */
+export const describeDelivery = (received: ReceivedDelivery): ReadonlyArray<string> => {
+  const { body, headers, method, path, verification } = received
+  return [
+    "",
+    paint("cyan", `  <- ${onOneLine(`${method} ${path}`)}`),
+    ...Object.entries(headers)
+      .filter(([name]) => !UNREMARKABLE.has(name))
+      .map(([name, value]) => `    ${paint("dim", `${onOneLine(name)}:`)} ${onOneLine(value)}`),
+    "",
+    indent(verification.ok ? pretty(body) : onOneLine(body)),
+    "",
+    verification.ok
+      ? paint("green", `  verified: ${onOneLine(verification.type)} ${onOneLine(verification.event_id)}`)
+      : paint("red", `  REFUSED (${verification.reason}): ${onOneLine(verification.message)}`)
+  ]
+}
+
+/** Prints a delivery. */
+export const printDelivery = (received: ReceivedDelivery): Effect.Effect<void> =>
+  print(describeDelivery(received))
+
+/** Formats JSON for reading. The signature covers the body as it was received. */
 const pretty = (body: string): string => {
   try {
-    return JSON.stringify(JSON.parse(body), null, 2)
+    return escapeInvisibleJson(JSON.stringify(JSON.parse(body), null, 2))
   } catch {
-    return body
+    return escapeInvisible(body)
   }
 }

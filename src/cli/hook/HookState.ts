@@ -49,7 +49,7 @@ export class HookState {
   readonly #scope: string
   readonly #directory: string
 
-  /** `scope` tells apart services, API keys and coding agents. */
+  /** `root` exists. `scope` tells apart services, API keys and coding agents. */
   constructor(root: string, scope: string, session: string) {
     this.#root = root
     this.#scope = digest(scope)
@@ -172,7 +172,11 @@ export class HookState {
   }
 
   #write(name: string, value: object): void {
-    mkdirSync(this.#directory, { recursive: true, mode: 0o700 })
+    try {
+      mkdirSync(this.#directory, { mode: 0o700 })
+    } catch (error) {
+      if (errnoCode(error) !== "EEXIST") throw error
+    }
     const file = path.join(this.#directory, name)
     const draft = `${file}.${randomBytes(6).toString("hex")}`
     writeFileSync(draft, JSON.stringify(value), { mode: 0o600, flag: "wx" })

@@ -1,6 +1,6 @@
 import { Console, Effect, Option } from "effect"
 import { randomBytes } from "node:crypto"
-import { chmod, chown, mkdir, open, readFile, realpath, rename, rm, stat } from "node:fs/promises"
+import { chmod, chown, open, readFile, realpath, rename, rm, stat } from "node:fs/promises"
 import { homedir } from "node:os"
 import path from "node:path"
 import { createInterface } from "node:readline/promises"
@@ -8,6 +8,7 @@ import { baseUrl } from "../../client/ClientOptions.ts"
 import { diffLines } from "../../domain/tasks/diffLines.ts"
 import type { HookVendor } from "../../domain/hooks/hookVendors.ts"
 import { errnoCode } from "../../server/store/errnoCode.ts"
+import { makeDirectories } from "../../server/store/makeDirectories.ts"
 import { ProcessEnvironment } from "../environment.ts"
 import { escapeInvisible } from "../escapeInvisible.ts"
 import { FailedWithCode, TROUBLE } from "../exitCode.ts"
@@ -73,7 +74,7 @@ const readText = (file: string) =>
 /** Replaces a file at once, with the mode and the owner that it had. A symbolic link stays one. */
 const replace = (file: string, before: string | undefined, text: string, mode: number) =>
   attempt(file, "write", async () => {
-    await mkdir(path.dirname(file), { recursive: true })
+    await makeDirectories(path.dirname(file), 0o777)
     const target = before === undefined ? file : await realpath(file)
     const draft = `${target}.${randomBytes(6).toString("hex")}.tmp`
     try {

@@ -20,6 +20,7 @@ import {
   parseHookInput
 } from "../../domain/hooks/HookInput.ts"
 import { hookActionClass } from "../../domain/hooks/hookVendors.ts"
+import { makeDirectories } from "../../server/store/makeDirectories.ts"
 import { describePathFailure } from "../fileFailure.ts"
 import { describeServiceFailure } from "../serviceFailure.ts"
 import type { HookOptions } from "./hookOptions.ts"
@@ -64,6 +65,7 @@ export const runHook = async (options: HookOptions, input: Uint8Array): Promise<
   const lines: Array<string> = []
   let client: CountersignClient | undefined
   try {
+    await makeDirectories(options.state, 0o700)
     client = connect({ url: options.url, key: options.key })
     const hook = new Hook(options, client, event.session, (line) => lines.push(line))
     switch (event._tag) {

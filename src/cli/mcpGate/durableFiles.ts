@@ -1,6 +1,7 @@
 /** Small files that survive a kill of the process, and if they are durable, a crash of the machine. */
-import { link, mkdir, open, readFile, rename, rm } from "node:fs/promises"
+import { link, open, readFile, rename, rm } from "node:fs/promises"
 import path from "node:path"
+import { makeDirectories } from "../../server/store/makeDirectories.ts"
 
 /** For the account of the process only: the files have arguments and results of calls. */
 const FILE_MODE = 0o600
@@ -36,9 +37,7 @@ let temporaryFiles = 0
 const temporaryOf = (file: string): string => `${file}.${process.pid}.${++temporaryFiles}.tmp`
 
 /** Creates a directory and those above it. */
-export const makeDirectory = async (directory: string): Promise<void> => {
-  await mkdir(directory, { recursive: true, mode: DIRECTORY_MODE })
-}
+export const makeDirectory = (directory: string) => makeDirectories(directory, DIRECTORY_MODE)
 
 /**
  * Creates a file, whole. Returns `false` if it exists: of several processes, one creates it, and the others can read all of its text. The

@@ -2,6 +2,17 @@ import { mkdir, stat } from "node:fs/promises"
 import path from "node:path"
 import { errnoCode } from "./errnoCode.ts"
 
+/** Creates a directory. False: it exists. */
+const makeOne = async (directory: string, mode: number): Promise<boolean> => {
+  try {
+    await mkdir(directory, { mode })
+    return true
+  } catch (cause) {
+    if (errnoCode(cause) === "EEXIST" && (await stat(directory)).isDirectory()) return false
+    throw cause
+  }
+}
+
 /**
  * Creates a directory and its missing parents, and returns the outermost created one; undefined if the directory exists.
  *
@@ -10,15 +21,12 @@ import { errnoCode } from "./errnoCode.ts"
  */
 export const makeDirectories = async (directory: string, mode: number): Promise<string | undefined> => {
   try {
-    await mkdir(directory, { mode })
-    return directory
+    return (await makeOne(directory, mode)) ? directory : undefined
   } catch (cause) {
-    if (errnoCode(cause) === "EEXIST" && (await stat(directory)).isDirectory()) return undefined
     const parent = path.dirname(directory)
     if (errnoCode(cause) !== "ENOENT" || parent === directory) throw cause
     const outermost = await makeDirectories(parent, mode)
-    // The parent exists, but accepts no entries.
-    if (outermost === undefined) throw cause
-    return (await makeDirectories(directory, mode)) === undefined ? undefined : outermost
+    // Once more only: the parent can exist and accept no entries.
+    return (await makeOne(directory, mode)) ? (outermost ?? directory) : outermost
   }
 }

@@ -423,6 +423,16 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("counters
     }).pipe(Effect.scoped)
   )
 
+  it.effect("denies at once if the directory of its state cannot be made", () =>
+    Effect.gen(function* () {
+      const { hook } = yield* codingAgent("no state")
+      // Nothing can be made there, and the system says that the parent is missing.
+      const { decision, reason } = yield* Effect.promise(() => hook(call("allowed"), { state: "/proc/1/x" }))
+      assert.strictEqual(decision, "deny")
+      assert.match(reason, /could not decide about this call/u)
+    }).pipe(Effect.scoped)
+  )
+
   it.effect("exits with 2 without a key, and for a wrong flag", () =>
     Effect.gen(function* () {
       for (const [args, expected] of [
