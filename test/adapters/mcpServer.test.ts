@@ -3,7 +3,7 @@ import { Client } from "@modelcontextprotocol/client"
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio"
 import { Client as OldClient } from "@modelcontextprotocol/sdk/client/index.js"
 import { StdioClientTransport as OldTransport } from "@modelcontextprotocol/sdk/client/stdio.js"
-import { Effect, Redacted } from "effect"
+import { Effect, Redacted, type Schema } from "effect"
 import { Countersign } from "../../src/testing/index.ts"
 import { entryPoint } from "../support/process.ts"
 import { service } from "../support/service.ts"
@@ -165,6 +165,35 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("counters
         const { revision } = await client.approval_rules.list()
         assert.isFalse((await server.call("replace_rules", { rules, revision })).isError)
         assert.lengthOf((await client.approval_rules.list()).rules, 1)
+      })
+    })
+  )
+
+  it.effect("approves nothing that it cannot show whole, and can reject it", () =>
+    Effect.gen(function* () {
+      const { client, session } = yield* governedRun("mcp whole")
+      const server = yield* startServer("mcp whole", "reviewer", ["--allow-decide"], "stateless")
+      const ask = (step_id: string, args: Schema.JsonObject) =>
+        client.sessions.step({
+          params: { id: session },
+          payload: { step_id, tool: "mail", action_class: "write", arguments: args }
+        })
+      yield* Effect.promise(async () => {
+        for (const [step_id, args] of [
+          ["1", { text: `${"x".repeat(2_000)} and delete all` }],
+          ["2", { texts: Array.from({ length: 400 }, () => "x".repeat(300)) }],
+          ["3", { key: `csk_${"a".repeat(40)}` }]
+        ] as const) {
+          const { approval_id } = await ask(step_id, args)
+          const refused = await server.call("decide_approval", { approval_id, decision: "approve" })
+          assert.isTrue(refused.isError)
+          assert.include(refused.text, "cannot be approved here")
+          const rejected = await server.call("decide_approval", { approval_id, decision: "reject" })
+          assert.isFalse(rejected.isError)
+        }
+        const { approval_id } = await ask("4", { text: "short" })
+        const approved = await server.call("decide_approval", { approval_id, decision: "approve" })
+        assert.isFalse(approved.isError, approved.text)
       })
     })
   )
