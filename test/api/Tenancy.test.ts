@@ -74,7 +74,7 @@ const namedIn = (part: unknown, { ids }: SeededOrganization): ReadonlyArray<stri
 /** Signs in to the console with a key. */
 const signedIn = Effect.fnUntraced(function* (key: Redacted.Redacted) {
   const { url } = yield* Countersign
-  const own = { origin: url, "sec-fetch-site": "same-origin" }
+  const own = { origin: url.replace("http:", "https:"), "sec-fetch-site": "same-origin" }
   const answer = yield* Effect.promise(() =>
     fetch(`${url}/console/session`, {
       method: "POST",

@@ -3,6 +3,7 @@ import axe from "axe-core"
 import { Context, Effect, Layer, Redacted, type Scope } from "effect"
 import { existsSync } from "node:fs"
 import { type Browser as Chromium, type BrowserContextOptions, chromium, type Page } from "playwright-core"
+import { PAGE_HEADER } from "../../src/api/console/pageToken.ts"
 import type { NewApiKey } from "../../src/api/ApiKeys.ts"
 import { setup } from "../../scripts/setup.js"
 import { Countersign } from "../../src/testing/index.ts"
@@ -102,17 +103,30 @@ export const openSignedIn = (
     const opened = yield* openPage(options)
     const { page } = opened
     yield* Effect.promise(async () => {
-      // Sends the request of the sign-in form without rendering the form.
-      const answer = await page.request.post("/console/session", {
-        data: { key: Redacted.value(secret) },
-        headers: { origin: url, "sec-fetch-site": "same-origin" }
-      })
-      if (!answer.ok()) throw new Error(`Signing in failed with status ${answer.status()}`)
+      await page.goto("/healthz")
+      await signInBy(page, url, secret)
       await page.goto(`/console${path}`)
       await page.locator("#content").waitFor()
     })
     return opened
   })
+
+/** Signs the browser of a page of the service in: sends the request of the sign-in form without rendering the form. */
+export const signInBy = async (page: Page, url: string, secret: Redacted.Redacted): Promise<void> => {
+  // Ends the session that the browser was signed in with.
+  const before = await page.evaluate(() => localStorage.getItem("countersign.page"))
+  const answer = await page.request.post("/console/session", {
+    data: { key: Redacted.value(secret) },
+    headers: {
+      origin: url,
+      "sec-fetch-site": "same-origin",
+      ...(before === null ? {} : { [PAGE_HEADER]: before })
+    }
+  })
+  if (!answer.ok()) throw new Error(`Signing in failed with status ${answer.status()}`)
+  const part = answer.headers()[PAGE_HEADER] ?? ""
+  await page.evaluate((token) => localStorage.setItem("countersign.page", token), part)
+}
 
 /** Signs in with the form of a signed-out page. */
 export const signInByForm = async (page: Page, secret: Redacted.Redacted, path: string): Promise<void> => {

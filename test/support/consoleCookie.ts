@@ -1,4 +1,5 @@
 import { Effect, Redacted } from "effect"
+import { PAGE_HEADER } from "../../src/api/console/pageToken.ts"
 import { Countersign } from "../../src/testing/index.ts"
 import { send } from "./service.ts"
 
@@ -14,5 +15,9 @@ export const consoleHeaders = (
       headers: ownOrigin,
       body: JSON.stringify({ key: Redacted.value(key) })
     })
-    return { ...ownOrigin, cookie: answer.headers.getSetCookie()[0]?.split(";")[0] ?? "" }
+    return {
+      ...ownOrigin,
+      cookie: answer.headers.getSetCookie()[0]?.split(";")[0] ?? "",
+      [PAGE_HEADER]: answer.headers.get(PAGE_HEADER) ?? ""
+    }
   })

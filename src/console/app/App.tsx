@@ -1,7 +1,9 @@
-import { Option, Schema } from "effect"
+import { Effect, Option, Schema } from "effect"
 import { useEffect } from "react"
 import { ConsoleSession } from "../../api/Console.ts"
 import { useAtomValue, registry } from "../state/atoms.ts"
+import { isStillSignedIn } from "../state/inboxStream.ts"
+import { onOtherTabsToken } from "../state/pageToken.ts"
 import { sessionAtom, enterSession } from "../state/session.ts"
 import { NoResponse } from "./NoResponse.tsx"
 import { followPlaces } from "./place.ts"
@@ -28,6 +30,9 @@ const path = registry.get(pathAtom)
 const requested = matchRoute(path === "/" ? HOME : path)
 if (requested !== undefined) preload(requested.route.load)
 followPlaces()
+onOtherTabsToken(() => {
+  if (registry.get(sessionAtom)._tag === "SignedOut") void Effect.runPromise(isStillSignedIn)
+})
 
 /** The app of a signed-in browser: the shell with the current page, or the sign-in page once the session has ended. */
 export default function App({ session }: { readonly session: unknown }) {

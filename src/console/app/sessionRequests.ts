@@ -3,6 +3,8 @@
  * Their responses are decoded by the app that is loaded then.
  */
 import { CONSOLE_PATH } from "../../api/console/consolePath.ts"
+import { PAGE_HEADER } from "../../api/console/pageToken.ts"
+import { keepPageToken, pageHeaders } from "../state/pageToken.ts"
 import { type Failure, failureOf, unreachable } from "../ui/problemFailure.ts"
 
 const SESSION = `${CONSOLE_PATH}/session`
@@ -11,7 +13,7 @@ const OPTIONS: RequestInit = { credentials: "same-origin", redirect: "error", ca
 
 /** The session of this browser as the service sent it; null: signed out. Rejects without an answer. */
 export const readSession = async (): Promise<unknown> => {
-  const response = await fetch(SESSION, OPTIONS)
+  const response = await fetch(SESSION, { ...OPTIONS, headers: pageHeaders() })
   if (!response.ok) throw new Error(`Status ${response.status}`)
   return response.json()
 }
@@ -24,11 +26,13 @@ export const signIn = async (
     const response = await fetch(SESSION, {
       ...OPTIONS,
       method: "POST",
-      headers: { "content-type": "application/json" },
+      headers: { "content-type": "application/json", ...pageHeaders() },
       body: JSON.stringify({ key })
     })
     const body: unknown = await response.json()
-    return response.ok ? { session: body } : { failure: failureOf(body) }
+    if (!response.ok) return { failure: failureOf(body) }
+    keepPageToken(response.headers.get(PAGE_HEADER))
+    return { session: body }
   } catch {
     return { failure: unreachable }
   }

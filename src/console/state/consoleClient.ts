@@ -5,6 +5,7 @@ import { HttpApiClient, HttpApiMiddleware } from "effect/http-api"
 import { Authentication } from "../../api/Authorization.ts"
 import { ConsoleApi, IDLE_HEADER, KEY_HEADER } from "../../api/Console.ts"
 import { isUserIdle } from "./activity.ts"
+import { pageHeaders } from "./pageToken.ts"
 import { endSession, isKeyOfPage } from "./session.ts"
 
 const REQUEST_INIT: RequestInit = { credentials: "same-origin", redirect: "error", cache: "no-store" }
@@ -31,10 +32,15 @@ const markIdle = HttpClient.mapRequest((request) =>
   isUserIdle() ? HttpClientRequest.setHeader(request, IDLE_HEADER, "1") : request
 )
 
+/** Adds the page's part of the session's token. */
+const addPageToken = HttpClient.mapRequest((request) => HttpClientRequest.setHeaders(request, pageHeaders()))
+
 /** The HTTP client of both APIs: same origin, no cache, session cookie. */
 export const sessionHttpClient = Layer.effect(
   HttpClient.HttpClient,
-  Effect.map(HttpClient.HttpClient, (client) => markIdle(discardForeign(detectSignedOut(client))))
+  Effect.map(HttpClient.HttpClient, (client) =>
+    addPageToken(markIdle(discardForeign(detectSignedOut(client))))
+  )
 ).pipe(
   Layer.provide(FetchHttpClient.layer),
   Layer.provide(Layer.succeed(FetchHttpClient.RequestInit, REQUEST_INIT))

@@ -18,6 +18,7 @@ import {
   type TabChannel
 } from "./inbox/SharedStream.ts"
 import type { StreamListener } from "./inbox/StreamConnection.ts"
+import { withPageToken } from "./pageToken.ts"
 import { endSession, enterSession } from "./session.ts"
 
 /** How many approvals the key can approve; undefined: not known yet. */
@@ -27,7 +28,7 @@ const decode = Schema.decodeUnknownExit(Schema.fromJsonString(InboxApproval))
 
 const connectTo = (session: ConsoleSessionId) => (listener: StreamListener) => {
   const query = new URLSearchParams({ [SESSION_PARAMETER]: session })
-  const source = new EventSource(`${CONSOLE_PATH}/inbox/stream?${query.toString()}`)
+  const source = new EventSource(withPageToken(`${CONSOLE_PATH}/inbox/stream?${query.toString()}`))
   source.addEventListener("open", listener.opened)
   source.addEventListener("ping", listener.ping)
   source.addEventListener("resync", listener.resync)

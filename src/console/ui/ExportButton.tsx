@@ -1,6 +1,7 @@
 import { type FocusEvent, type KeyboardEvent, useId, useRef, useState } from "react"
 import { EXPORTS_PATH, type ExportFormat, MAX_EXPORTED } from "../../api/console/Exports.ts"
 import { announce } from "./announce.ts"
+import { withPageToken } from "../state/pageToken.ts"
 import { Button } from "./Button.tsx"
 
 const formats: ReadonlyArray<readonly [ExportFormat, string, string]> = [
@@ -28,7 +29,9 @@ export const ExportButton = ({
   }
   const href = (format: ExportFormat): string => {
     const given = Object.entries(filter).filter((one): one is [string, string] => one[1] !== undefined)
-    return `${EXPORTS_PATH}${path}?${new URLSearchParams([["format", format], ...given]).toString()}`
+    return withPageToken(
+      `${EXPORTS_PATH}${path}?${new URLSearchParams([["format", format], ...given]).toString()}`
+    )
   }
   /** Of the button and the links: closes the choice when the focus leaves them, and by Escape. */
   const handlers = {

@@ -180,7 +180,11 @@ layer(service(), { excludeTestServices: true })("Closed approvals", (it) => {
       const response = yield* Effect.promise(async () => {
         const signedIn = await fetch(`${url}/console/session`, {
           method: "POST",
-          headers: { "content-type": "application/json", origin: url, "sec-fetch-site": "same-origin" },
+          headers: {
+            "content-type": "application/json",
+            origin: url.replace("http:", "https:"),
+            "sec-fetch-site": "same-origin"
+          },
           body: JSON.stringify({ key: Redacted.value(secret) })
         })
         return fetch(`${url}/console/closed-approvals`, {

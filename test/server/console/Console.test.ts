@@ -2,6 +2,7 @@ import { assert, describe, layer } from "@effect/vitest"
 import { Deferred, Effect, Fiber, Redacted, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { ConsoleSession } from "../../../src/api/Console.ts"
+import { PAGE_HEADER, PAGE_PARAMETER } from "../../../src/api/console/pageToken.ts"
 import { request } from "node:http"
 import { ConsoleSessions } from "../../../src/server/console/ConsoleSessions.ts"
 import { MAX_SESSIONS_PER_KEY } from "../../../src/server/console/ConsoleSessions/rows.ts"
@@ -11,12 +12,13 @@ import { type Answer, send, service } from "../../support/service.ts"
 /** The headers that a browser adds to requests of the console's own page. */
 const sameOrigin = (url: string) => ({ origin: url, "sec-fetch-site": "same-origin" })
 
+/** Signs in over HTTPS, unless the headers say otherwise. */
 const signIn = (key: Redacted.Redacted, headers: Record<string, string> = {}) =>
   Effect.gen(function* () {
     const { url } = yield* Countersign
     return yield* send("/console/session", {
       method: "POST",
-      headers: { ...sameOrigin(url), ...headers },
+      headers: { ...sameOrigin(url.replace("http:", "https:")), ...headers },
       body: JSON.stringify({ key: Redacted.value(key) })
     })
   })
@@ -49,23 +51,51 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Console"
   describe("signing in", () => {
     it.effect("signing in sets an HttpOnly, SameSite=Strict cookie for eight hours", () =>
       Effect.gen(function* () {
-        const { key } = yield* Countersign
-        const answer = yield* signIn(yield* key({ preset: "reviewer", name: "Ada" }))
+        const { key, url } = yield* Countersign
+        const answer = yield* signIn(yield* key({ preset: "reviewer", name: "Ada" }), sameOrigin(url))
         assert.strictEqual(answer.status, 200)
         assert.strictEqual(answer.body["organization"], "test")
         const [cookie = ""] = answer.headers.getSetCookie()
-        assert.match(cookie, /^countersign=org_[0-9a-f]{32}\.[\w-]{43}; /)
+        assert.match(cookie, /^countersign-\d+=org_[0-9a-f]{32}\.[\w-]{22}; /)
+        assert.match(answer.headers.get(PAGE_HEADER) ?? "", /^[\w-]{21}$/)
         for (const part of ["Max-Age=28800", "Path=/", "HttpOnly", "SameSite=Strict"])
           assert.include(cookie, part)
         assert.notInclude(cookie, "Secure")
       })
     )
 
+    it.effect(
+      "over HTTP on loopback the cookie, which every port gets, is nothing without the page's part",
+      () =>
+        Effect.gen(function* () {
+          const { key, url } = yield* Countersign
+          const answer = yield* signIn(yield* key({ preset: "admin" }), sameOrigin(url))
+          const cookie = cookieOf(answer)
+          const page = answer.headers.get(PAGE_HEADER) ?? assert.fail("a part for the page")
+          const path = "/console/api/v1/api-keys"
+          const status = (headers: Record<string, string>, query = "") =>
+            Effect.map(
+              send(`${path}${query}`, { headers: { ...sameOrigin(url), ...headers } }),
+              (got) => got.status
+            )
+          assert.strictEqual(yield* status({ cookie, [PAGE_HEADER]: page }), 200)
+          assert.strictEqual(yield* status({ cookie }, `?${PAGE_PARAMETER}=${page}`), 200)
+          assert.strictEqual(yield* status({ cookie }), 401)
+          assert.strictEqual(yield* status({ [PAGE_HEADER]: page }), 401)
+          assert.strictEqual(yield* status({ cookie, [PAGE_HEADER]: "x".repeat(page.length) }), 401)
+          // Of a service on another port, which has another name for its cookie.
+          const other = cookie.replace(/^countersign-\d+/, "countersign-1")
+          assert.strictEqual(yield* status({ cookie: other, [PAGE_HEADER]: page }), 401)
+          const signedOut = yield* send("/console/session", { headers: { ...sameOrigin(url), cookie } })
+          assert.strictEqual(signedOut.status, 200)
+          assert.deepStrictEqual(signedOut.body, { value: null })
+        })
+    )
+
     it.effect("signing in over HTTPS sets a Secure cookie with the __Host- prefix", () =>
       Effect.gen(function* () {
-        const { key, url } = yield* Countersign
-        const host = new URL(url).host
-        const answer = yield* signIn(yield* key(), { origin: `https://${host}` })
+        const { key } = yield* Countersign
+        const answer = yield* signIn(yield* key())
         const [cookie = ""] = answer.headers.getSetCookie()
         assert.match(cookie, /^__Host-countersign=/)
         assert.include(cookie, "Secure")
@@ -370,7 +400,7 @@ layer(service({ environment: { COUNTERSIGN_RATE_LIMIT_PER_SECOND: "5" } }), { ex
         const flood = yield* Effect.all(
           Array.from({ length: 40 }, (_, index) => {
             const unknown = String(index).padStart(43, "0")
-            return get({ cookie: `countersign=org_${"0".repeat(32)}.${unknown}` })
+            return get({ cookie: `__Host-countersign=org_${"0".repeat(32)}.${unknown}` })
           }),
           { concurrency: 40 }
         )
@@ -379,7 +409,10 @@ layer(service({ environment: { COUNTERSIGN_RATE_LIMIT_PER_SECOND: "5" } }), { ex
         const out = yield* Effect.all(
           Array.from({ length: 20 }, (_, index) => {
             const unknown = String(index).padStart(43, "1")
-            const headers = { ...sameOrigin(url), cookie: `countersign=org_${"0".repeat(32)}.${unknown}` }
+            const headers = {
+              ...sameOrigin(url),
+              cookie: `__Host-countersign=org_${"0".repeat(32)}.${unknown}`
+            }
             return send("/console/session", { method: "DELETE", headers })
           }),
           { concurrency: 20 }

@@ -345,7 +345,11 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Overview
     Effect.gen(function* () {
       const { key, url } = yield* Countersign
       const secret = yield* key({ preset: "integration" }, "scopes")
-      const headers = { origin: url, "sec-fetch-site": "same-origin", "content-type": "application/json" }
+      const headers = {
+        origin: url.replace("http:", "https:"),
+        "sec-fetch-site": "same-origin",
+        "content-type": "application/json"
+      }
       const statuses = yield* Effect.promise(async () => {
         const signedIn = await fetch(`${url}/console/session`, {
           method: "POST",

@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Logger, Redacted, Schema } from "effect"
 import { generateKeyPairSync, type KeyObject } from "node:crypto"
 import { SqlClient } from "effect/sql"
+import { PAGE_HEADER, PAGE_PARAMETER } from "../../../src/api/console/pageToken.ts"
 import { ConsoleSession } from "../../../src/api/Console.ts"
 import { Person } from "../../../src/api/console/People.ts"
 import { KeyId, StepId } from "../../../src/domain/Ids.ts"
@@ -28,23 +29,23 @@ const decodeObject = Schema.decodeUnknownSync(
 /** A browser's cookies and navigations, without its pages. */
 class Navigator {
   readonly cookies = new Map<string, string>()
+  /** What the page takes out of its address and keeps. */
+  page: string | null = null
 
   /** Requests one address, without following a redirect. */
   async get(address: string, headers: Record<string, string> = {}) {
     const { host } = new URL(address)
     const response = await fetch(address, {
       redirect: "manual",
-      headers: {
-        cookie: this.cookieOf(address),
-        ...headers
-      }
+      headers: { ...this.headersOf(address), ...headers }
     })
     for (const cookie of response.headers.getSetCookie()) {
       const [, name = "", value = ""] = /^([^=]+)=([^;]*)/.exec(cookie) ?? []
       if (value === "" || /max-age=0/i.test(cookie)) this.cookies.delete(`${host} ${name}`)
       else this.cookies.set(`${host} ${name}`, value)
     }
-    const location = response.headers.get("location")
+    const [location = null, fragment] = response.headers.get("location")?.split("#") ?? []
+    this.page = new URLSearchParams(fragment).get(PAGE_PARAMETER) ?? this.page
     return {
       status: response.status,
       location: location === null ? undefined : new URL(location, address).toString(),
@@ -63,6 +64,11 @@ class Navigator {
       if (at.includes(until)) return { ...response, at }
     }
     throw new Error(`Too many redirects, the last to ${at}`)
+  }
+
+  /** The headers of requests of the page. */
+  headersOf(address: string): Record<string, string> {
+    return { cookie: this.cookieOf(address), ...(this.page === null ? {} : { [PAGE_HEADER]: this.page }) }
   }
 
   /** The value of the header with the cookies of an address. */
@@ -288,7 +294,7 @@ describe("SingleSignOn", () => {
 
         // Blocking ends an open stream at once.
         const stream = yield* Effect.promise(() =>
-          fetch(`${url}/console/inbox/stream`, { headers: { cookie: again.browser.cookieOf(url) } })
+          fetch(`${url}/console/inbox/stream`, { headers: again.browser.headersOf(url) })
         )
         assert.strictEqual(stream.status, 200)
         const ended = Effect.promise(async () => {
@@ -306,7 +312,7 @@ describe("SingleSignOn", () => {
         assert.strictEqual((yield* call(`/${id}/block`, "PUT")).status, 200)
 
         // Nobody blocks themselves; a reviewer blocks nobody; another organization sees nobody.
-        const own = { ...headers, cookie: bob.browser.cookieOf(url) }
+        const own = { ...headers, ...bob.browser.headersOf(url) }
         const bobId = bob.session?.key.id ?? ""
         assert.deepInclude((yield* call(`/${bobId}/block`, "PUT", own)).body, { code: "OWN_ACCESS" })
         const reviewer = yield* consoleHeaders(yield* key({ preset: "reviewer" }, "acme"))
@@ -504,7 +510,7 @@ describe("SingleSignOn", () => {
         const sid = row?.sid ?? assert.fail("the provider states its session")
         const second = yield* signIn(url)
         const stream = yield* Effect.promise(() =>
-          fetch(`${url}/console/inbox/stream`, { headers: { cookie: first.browser.cookieOf(url) } })
+          fetch(`${url}/console/inbox/stream`, { headers: first.browser.headersOf(url) })
         )
         const ended = Effect.promise(async () => {
           for await (const _ of stream.body ?? []);

@@ -32,7 +32,7 @@ layer(service(metrics).pipe(Layer.provideMerge(log.layer)), { excludeTestService
           const { status } = yield* send("/v1/tasks", text === undefined ? {} : { key: text })
           assert.strictEqual(status, 401)
         }
-        yield* send("/console/api/v1/tasks", { headers: { cookie: "countersign=nonsense" } })
+        yield* send("/console/api/v1/tasks", { headers: { cookie: "__Host-countersign=nonsense" } })
         const runtime = yield* countersign.key({ preset: "runtime" }, "refusals")
         for (const method of ["GET", "POST"]) {
           const { status } = yield* send("/v1/api-keys", {

@@ -239,7 +239,7 @@ export const consoleSession = Effect.fnUntraced(function* (
   url: string,
   key: Redacted.Redacted
 ) {
-  const own = { origin: url, "sec-fetch-site": "same-origin" }
+  const own = { origin: url.replace("http:", "https:"), "sec-fetch-site": "same-origin" }
   const typo = {
     key: hunt.secret("rejected sign-in key", `csk_${randomBytes(24).toString("hex")}`)
   }

@@ -23,6 +23,7 @@ import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { Tabs } from "../../ui/Tabs.tsx"
 import { AbsoluteTime } from "../../ui/Time.tsx"
 import { showToast } from "../../ui/Toasts.tsx"
+import { withPageToken } from "../../state/pageToken.ts"
 import { DatasetDifferences, ExampleSource } from "./DatasetDifferences.tsx"
 
 const datasetAtom = Atom.family((id: DatasetId) => Atom.make(apiClient.datasets.get({ params: { id } })))
@@ -69,7 +70,7 @@ const LoadedDataset = ({ id }: { readonly id: DatasetId }) => {
                 <>
                   <a
                     className="button"
-                    href={`${CONSOLE_API_PATH}/v1/datasets/${dataset.id}/export`}
+                    href={withPageToken(`${CONSOLE_API_PATH}/v1/datasets/${dataset.id}/export`)}
                     download={`dataset-version-${dataset.version}.jsonl`}
                   >
                     Export as JSON Lines

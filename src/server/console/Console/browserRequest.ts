@@ -2,12 +2,20 @@
 import { Redacted } from "effect"
 import type { Headers } from "effect/http"
 import { IDLE_HEADER } from "../../../api/Console.ts"
+import { PAGE_HEADER } from "../../../api/console/pageToken.ts"
 
 /** The session cookie over HTTPS. The `__Host-` prefix keeps other hosts of the domain from setting it (RFC 6265bis, 4.1.3.2). */
 const SECURE_COOKIE = "__Host-countersign"
 
-/** The session cookie over HTTP on loopback, where the prefix is not available. */
-const LOOPBACK_COOKIE = "countersign"
+/**
+ * The session cookie over HTTP on loopback, where the prefix is not available. Its name has the port, because cookies have none: services
+ * on one machine keep their sessions apart.
+ */
+const loopbackCookie = (headers: Headers.Headers): string =>
+  `countersign-${URL.parse(`http://${headers["host"] ?? ""}`)?.port || "80"}`
+
+/** Characters of a token that the page keeps over HTTP on loopback, 126 bits; the cookie has 132. */
+const PAGE_CHARACTERS = 21
 
 /** Methods without side effects. */
 const READ_METHODS: ReadonlySet<string> = new Set(["GET", "HEAD", "OPTIONS"])
@@ -58,17 +66,35 @@ export const isActive = ({ headers }: Pick<BrowserRequest, "headers">): boolean 
   headers[IDLE_HEADER] === undefined
 
 /** The name and attributes of the session cookie. `SameSite=Strict`: browsers do not send it with requests of other sites. */
-export const cookieFor = (reached: Exclude<Transport, "open">) => ({
-  name: reached === "https" ? SECURE_COOKIE : LOOPBACK_COOKIE,
+export const cookieFor = (
+  reached: Exclude<Transport, "open">,
+  { headers }: Pick<BrowserRequest, "headers">
+) => ({
+  name: reached === "https" ? SECURE_COOKIE : loopbackCookie(headers),
   options: { httpOnly: true, secure: reached === "https", sameSite: "strict", path: "/" } as const
 })
 
-/**
- * The session token of a request; empty without a cookie. The cookie without the prefix is accepted on loopback only: elsewhere another
- * host of the domain could have set it.
- */
-export const sessionToken = ({ cookies, headers }: BrowserRequest): Redacted.Redacted => {
-  const host = URL.parse(`http://${headers["host"] ?? ""}`)?.hostname ?? ""
-  const token = cookies[SECURE_COOKIE] ?? (isLoopback(host) ? cookies[LOOPBACK_COOKIE] : undefined)
-  return Redacted.make(token ?? "", { label: "ConsoleToken" })
+/** The parts of a session's token: of the cookie, and over HTTP on loopback of the page, see `PAGE_HEADER`. */
+export const splitToken = (reached: Exclude<Transport, "open">, token: Redacted.Redacted) => {
+  const text = Redacted.value(token)
+  return reached === "https"
+    ? { cookie: text, page: undefined }
+    : { cookie: text.slice(0, -PAGE_CHARACTERS), page: text.slice(-PAGE_CHARACTERS) }
+}
+
+/** The cookie without the prefix. It is accepted on loopback only: elsewhere another host of the domain could have set it. */
+const openCookie = ({ cookies, headers }: BrowserRequest): string | undefined =>
+  isLoopback(URL.parse(`http://${headers["host"] ?? ""}`)?.hostname ?? "")
+    ? cookies[loopbackCookie(headers)]
+    : undefined
+
+/** Whether a request has a session cookie. */
+export const hasSessionCookie = (request: BrowserRequest): boolean =>
+  (request.cookies[SECURE_COOKIE] ?? openCookie(request)) !== undefined
+
+/** The session token of a request; empty without a cookie, or on loopback without the page's part. */
+export const sessionToken = (request: BrowserRequest): Redacted.Redacted => {
+  const [cookie, page] = [openCookie(request), request.headers[PAGE_HEADER]]
+  const open = cookie === undefined || page === undefined ? "" : cookie + page
+  return Redacted.make(request.cookies[SECURE_COOKIE] ?? open, { label: "ConsoleToken" })
 }

@@ -1,4 +1,4 @@
-import { Context, Effect, Redacted } from "effect"
+import { Context, Effect } from "effect"
 import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { CONSOLE_API_PATH, CONSOLE_PATH } from "../../../api/Console.ts"
 import { NotFound } from "../../../api/Problems.ts"
@@ -6,7 +6,7 @@ import { problemResponse } from "../../http/problemResponse.ts"
 import { preferredEncoding } from "../../http/preferredEncoding.ts"
 import { pageHeaders } from "../../http/securityHeaders.ts"
 import { type Asset, type Assets, findAssets } from "./assets.ts"
-import { sessionToken } from "./browserRequest.ts"
+import { hasSessionCookie } from "./browserRequest.ts"
 
 /** Loads the built page; undefined if it is not built. A reference, so that tests can replace it. */
 export const ConsoleAssets = Context.Reference<Effect.Effect<Assets | undefined>>(
@@ -85,7 +85,7 @@ export const layer = HttpRouter.use((router) =>
       const request = yield* HttpServerRequest.HttpServerRequest
       const files = yield* assets
       // The page of a signed-in browser preloads the app. Whether the session is still open, the page finds out.
-      const isSignedIn = Redacted.value(sessionToken(request)) !== ""
+      const isSignedIn = hasSessionCookie(request)
       const index = (isSignedIn ? files?.get("signed-in.html") : undefined) ?? files?.get("index.html")
       return index === undefined
         ? HttpServerResponse.text(NOT_BUILT, {

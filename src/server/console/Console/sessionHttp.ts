@@ -2,11 +2,12 @@ import { Effect, Redacted } from "effect"
 import { HttpEffect, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { ConsoleApi, InsecureAddress } from "../../../api/Console.ts"
+import { PAGE_HEADER } from "../../../api/console/pageToken.ts"
 import { ConsoleSessions, SESSION_LIFETIME } from "../ConsoleSessions.ts"
 import { SingleSignOn } from "../SingleSignOn.ts"
 import { ClientAddress } from "../../http/ClientAddress.ts"
 import { rateLimitExceeded, RateLimits } from "../../http/RateLimits.ts"
-import { cookieFor, isActive, transportOf, sessionToken } from "./browserRequest.ts"
+import { cookieFor, isActive, sessionToken, splitToken, transportOf } from "./browserRequest.ts"
 
 /** The handlers of `/console/session`. */
 export const ConsoleSessionHttp = HttpApiBuilder.group(
@@ -32,13 +33,16 @@ export const ConsoleSessionHttp = HttpApiBuilder.group(
         })
         // The new cookie replaces the browser's old one, whose session would otherwise stay open without an owner.
         yield* sessions.close(sessionToken(request), Effect.void)
-        const { name, options } = cookieFor(transport)
+        const { name, options } = cookieFor(transport, request)
+        const { cookie, page } = splitToken(transport, token)
         yield* HttpEffect.appendPreResponseHandler((_request, response) =>
           Effect.orDie(
-            HttpServerResponse.setCookie(response, name, Redacted.value(token), {
-              ...options,
-              maxAge: SESSION_LIFETIME
-            })
+            HttpServerResponse.setCookie(
+              page === undefined ? response : HttpServerResponse.setHeader(response, PAGE_HEADER, page),
+              name,
+              cookie,
+              { ...options, maxAge: SESSION_LIFETIME }
+            )
           )
         )
         return session
@@ -64,7 +68,7 @@ export const ConsoleSessionHttp = HttpApiBuilder.group(
             ["https", "loopback"] as const,
             () => response,
             (cleared, transport) => {
-              const { name, options } = cookieFor(transport)
+              const { name, options } = cookieFor(transport, request)
               return Effect.orDie(HttpServerResponse.setCookie(cleared, name, "", { ...options, maxAge: 0 }))
             }
           )

@@ -1,6 +1,7 @@
 import { ByteSize, type Duration, Effect, Redacted } from "effect"
 import { HttpIncomingMessage, HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { CONSOLE_PATH } from "../../../api/Console.ts"
+import { PAGE_PARAMETER } from "../../../api/console/pageToken.ts"
 import { ClientAddress } from "../../http/ClientAddress.ts"
 import { People } from "../../identity/People.ts"
 import { escapeHtml, plainPage } from "../../http/plainPage.ts"
@@ -15,7 +16,7 @@ import {
   SignInFailed,
   SingleSignOn
 } from "../SingleSignOn.ts"
-import { cookieFor, isSameOrigin, sessionToken } from "./browserRequest.ts"
+import { cookieFor, isSameOrigin, sessionToken, splitToken } from "./browserRequest.ts"
 
 /** Longest query of the callback: providers' codes are at most some KiB. */
 const MAX_QUERY = 8 * 1024
@@ -90,11 +91,10 @@ export const layer = (publicUrl: string) =>
       const limits = yield* RateLimits
       const client = yield* ClientAddress
       const transport = publicUrl.startsWith("https:") ? "https" : "loopback"
-      const session = cookieFor(transport)
-      const cookie = {
-        name: `${session.name}-sign-in`,
-        options: { ...session.options, sameSite: "lax" }
-      } as const
+      const signInCookie = (request: HttpServerRequest.HttpServerRequest) => {
+        const { name, options } = cookieFor(transport, request)
+        return { name: `${name}-sign-in`, options: { ...options, sameSite: "lax" } } as const
+      }
 
       const queryOf = ({ url }: HttpServerRequest.HttpServerRequest) => {
         const query = url.split("?", 2)[1] ?? ""
@@ -103,7 +103,7 @@ export const layer = (publicUrl: string) =>
 
       const setCookie = (
         response: HttpServerResponse.HttpServerResponse,
-        one: { readonly name: string; readonly options: typeof session.options | typeof cookie.options },
+        one: ReturnType<typeof cookieFor> | ReturnType<typeof signInCookie>,
         value: string,
         maxAge: Duration.Input
       ) => Effect.orDie(HttpServerResponse.setCookie(response, one.name, value, { ...one.options, maxAge }))
@@ -142,7 +142,7 @@ export const layer = (publicUrl: string) =>
         const begun = yield* signOn.begin({ returnTo: query.get("return_to") ?? "/", organization })
         return yield* setCookie(
           redirect(begun.location),
-          cookie,
+          signInCookie(request),
           Redacted.value(begun.cookie),
           SIGN_IN_LIFETIME
         )
@@ -156,10 +156,14 @@ export const layer = (publicUrl: string) =>
         const { token } = yield* sessions.openFor(admission.ref, admission.name, providerSession)
         // The new cookie replaces the browser's old one, if the browser sends it.
         yield* sessions.close(sessionToken(request), Effect.void)
+        const { cookie, page } = splitToken(transport, token)
+        // A fragment is sent to no server. The page takes it out of its address.
+        const fragment =
+          page === undefined ? "" : `#${new URLSearchParams({ [PAGE_PARAMETER]: page }).toString()}`
         return yield* setCookie(
-          redirect(`${CONSOLE_PATH}${returnTo}`),
-          session,
-          Redacted.value(token),
+          redirect(`${CONSOLE_PATH}${returnTo}${fragment}`),
+          cookieFor(transport, request),
+          cookie,
           SESSION_LIFETIME
         )
       })
@@ -167,7 +171,9 @@ export const layer = (publicUrl: string) =>
       const complete = Effect.gen(function* () {
         const request = yield* HttpServerRequest.HttpServerRequest
         yield* limits.admitKeyLookup(client.of(request))
-        const value = Redacted.make(request.cookies[cookie.name] ?? "", { label: "SignInCookie" })
+        const value = Redacted.make(request.cookies[signInCookie(request).name] ?? "", {
+          label: "SignInCookie"
+        })
         return yield* open(request, yield* signOn.complete(value, queryOf(request)))
       })
 
@@ -202,7 +208,10 @@ export const layer = (publicUrl: string) =>
         "GET",
         CALLBACK_PATH,
         // Whatever comes of it, a response is accepted once.
-        Effect.flatMap(asPage(complete), (response) => setCookie(response, cookie, "", 0))
+        Effect.gen(function* () {
+          const response = yield* asPage(complete)
+          return yield* setCookie(response, signInCookie(yield* HttpServerRequest.HttpServerRequest), "", 0)
+        })
       )
     })
   )

@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Redacted } from "effect"
 import { Headers } from "effect/http"
+import { PAGE_HEADER } from "../../../../src/api/console/pageToken.ts"
 import { isSameOrigin, sessionToken } from "../../../../src/server/console/Console/browserRequest.ts"
 
 const request = (
@@ -14,17 +15,18 @@ const request = (
 describe("browserRequest", () => {
   it("outside loopback only the cookie counts that no other host of the domain can set", () => {
     const tokenAt = (host: string, cookies: Record<string, string>) =>
-      Redacted.value(sessionToken(request({ host }, { cookies })))
-    assert.strictEqual(tokenAt("countersign.example.com", { countersign: "planted" }), "")
+      Redacted.value(sessionToken(request({ host, [PAGE_HEADER]: " by page" }, { cookies })))
+    assert.strictEqual(tokenAt("countersign.example.com", { "countersign-80": "planted" }), "")
     assert.strictEqual(
-      tokenAt("countersign.example.com", { countersign: "planted", "__Host-countersign": "own" }),
+      tokenAt("countersign.example.com", { "countersign-80": "planted", "__Host-countersign": "own" }),
       "own"
     )
-    for (const host of ["localhost:4000", "127.0.0.1:4000", "[::1]:4000", "countersign.localhost"]) {
-      assert.strictEqual(tokenAt(host, { countersign: "own" }), "own", host)
+    for (const host of ["localhost:4000", "127.0.0.1:4000", "[::1]:4000", "countersign.localhost:4000"]) {
+      assert.strictEqual(tokenAt(host, { "countersign-4000": "own" }), "own by page", host)
+      assert.strictEqual(tokenAt(host, { "countersign-4001": "own" }), "", host)
     }
     for (const host of ["127.0.0.1.example.com", "localhost.example.com", ""]) {
-      assert.strictEqual(tokenAt(host, { countersign: "planted" }), "", host)
+      assert.strictEqual(tokenAt(host, { "countersign-80": "planted" }), "", host)
     }
   })
 

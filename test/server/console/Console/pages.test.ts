@@ -56,7 +56,7 @@ describe("Console pages", () => {
 
   it.effect("the page of a browser with a session preloads the app", () =>
     Effect.gen(function* () {
-      const answer = yield* request(built, "/console", { host: "localhost", cookie: "countersign=token" })
+      const answer = yield* request(built, "/console", { host: "localhost", cookie: "countersign-80=token" })
       assert.strictEqual(yield* Effect.promise(() => answer.text()), "the page with the app")
       assert.include(answer.headers.get("vary") ?? "", "cookie")
     })

@@ -11,7 +11,7 @@ import { send, service } from "../../../support/service.ts"
 const browser = (secret: Redacted.Redacted) =>
   Effect.gen(function* () {
     const { url } = yield* Countersign
-    const origin = { origin: url, "sec-fetch-site": "same-origin" }
+    const origin = { origin: url.replace("http:", "https:"), "sec-fetch-site": "same-origin" }
     const answer = yield* send("/console/session", {
       method: "POST",
       headers: origin,

@@ -57,7 +57,7 @@ layer(service())("KeyUses", (it) => {
       assert.lengthOf(yield* writeUses, 0)
       const answer = yield* send("/console/session", {
         method: "POST",
-        headers: { origin: url, "sec-fetch-site": "same-origin" },
+        headers: { origin: url.replace("http:", "https:"), "sec-fetch-site": "same-origin" },
         body: JSON.stringify({ key: Redacted.value(yield* key({ name: "Ada" }, "uses")) })
       })
       const [signedIn] = yield* writeUses

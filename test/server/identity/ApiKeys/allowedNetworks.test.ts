@@ -133,7 +133,7 @@ layer(service(behindProxy), { excludeTestServices: true })("Allowed networks beh
       const from = { "x-forwarded-for": "203.0.113.7" }
       const answer = yield* send("/console/session", {
         method: "POST",
-        headers: { origin: url, "sec-fetch-site": "same-origin", ...from },
+        headers: { origin: url.replace("http:", "https:"), "sec-fetch-site": "same-origin", ...from },
         body: JSON.stringify({
           key: Redacted.value(yield* key({ name: "Ada", allowed_networks: [EXAMPLE] }))
         })

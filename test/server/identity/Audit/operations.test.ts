@@ -139,7 +139,7 @@ layer(service({ environment: seedEnvironment }), { excludeTestServices: true })(
       Effect.gen(function* () {
         const countersign = yield* Countersign
         const key = yield* countersign.key({ name: "Ada" }, "signing in")
-        const own = { origin: countersign.url, "sec-fetch-site": "same-origin" }
+        const own = { origin: countersign.url.replace("http:", "https:"), "sec-fetch-site": "same-origin" }
         const signIn = (text: string) =>
           send("/console/session", { method: "POST", headers: own, body: JSON.stringify({ key: text }) })
         const answer = yield* signIn(Redacted.value(key))
