@@ -250,7 +250,7 @@ const mistakes: ReadonlyArray<Mistake> = [
     body: { name: "agent", preset: "administrator" },
     answer: invalid(
       "body",
-      '#/preset: expected "admin", "reviewer", "runtime", "integration" or "end_user_feedback".'
+      '#/preset: expected "admin", "reviewer", "runtime", "hook", "integration" or "end_user_feedback".'
     )
   },
   {

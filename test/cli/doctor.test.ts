@@ -542,7 +542,7 @@ describe("countersign doctor", () => {
       const { code, err, out } = yield* cliWithCode(["doctor"], { COUNTERSIGN_DNS_SERVERS: "127.0.0.1:9" })
       assert.match(out, /^failure {2}dns +127\.0\.0\.1:9 does not answer/m)
       assert.match(out, /^ +Correct COUNTERSIGN_DNS_SERVERS/m)
-      assert.match(out, /^18 checks: \d+ ok, \d+ warnings?, 1 failure, \d+ skipped$/m)
+      assert.match(out, /^19 checks: \d+ ok, \d+ warnings?, 1 failure, \d+ skipped$/m)
       assert.strictEqual(code, 1)
       assert.strictEqual(err, "checks failed: dns")
     })

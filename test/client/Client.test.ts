@@ -272,7 +272,10 @@ describe("a call of the client", () => {
           const payload = { step_id: StepId.make("1"), tool: "", action_class: "write" }
           const error = yield* Effect.flip(client.sessions.step({ params: { id }, payload }))
           if (!(error instanceof InvalidRequest)) return assert.fail(`was ${error._tag}`)
-          assert.include(error.detail, "sessions.step: the input is invalid: #/tool: expected a length of at least 1.")
+          assert.include(
+            error.detail,
+            "sessions.step: the input is invalid: #/tool: expected a length of at least 1."
+          )
           assert.strictEqual(error.errors?.[0]?.pointer, "#/tool")
           assert.lengthOf(seen, 0)
         })

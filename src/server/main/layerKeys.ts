@@ -8,11 +8,7 @@ import { Revocations } from "../identity/Revocations.ts"
 import { VerificationPolicy } from "../identity/VerificationPolicy.ts"
 import type { Settings, StoreSettings } from "../config/Settings.ts"
 import { StoreClock } from "../store/StoreClock.ts"
-import {
-  layerMatchingStore,
-  layerMatchingStoreWithoutKeys,
-  layerReadOnlyStore
-} from "./layerStore.ts"
+import { layerMatchingStore, layerMatchingStoreWithoutKeys, layerReadOnlyStore } from "./layerStore.ts"
 
 /** The database, and what its keys' email addresses need. */
 type KeySettings = Pick<Settings, "store" | "verification">

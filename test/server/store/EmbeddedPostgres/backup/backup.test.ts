@@ -537,9 +537,10 @@ describe("countersign backup and restore", { timeout: 240_000 }, () => {
       const unsigned = yield* commands(target, {})(["restore", "--from", made.out, "--unsigned"])
       assert.isTrue(unsigned.ok, unsigned.err)
       assert.include(unsigned.err, `The master key is missing (${id})`)
-      const again = yield* commands(target, {})([
-        ...["restore", "--from", made.out, "--master-key", file, "--force"]
-      ])
+      const again = yield* commands(
+        target,
+        {}
+      )([...["restore", "--from", made.out, "--master-key", file, "--force"]])
       assert.isTrue(again.ok, again.err)
       assert.strictEqual(again.err, "")
       const keys = yield* commands(target, {})(["keys", "list"])
