@@ -93,7 +93,7 @@ export class HookState {
     this.#remove(`call-${digest(callId)}.json`)
   }
 
-  /** Notes that a step waits for a person: with the process that waits, or null if none does. */
+  /** Notes that a step is asked for and may wait for a person: with the process that asks, or null if none does. */
   saveWaiting(call: string, step_id: string, pid: number | null): void {
     this.#write(waitingName(call, step_id), { step_id, pid })
   }

@@ -140,11 +140,13 @@ class Hook {
     const step_id = call.id
     const signal = AbortSignal.timeout(waitMillis + MARGIN_MILLIS)
 
+    // Before the service knows the step: a hook that is killed in between has asked a person, and the next call takes its step over.
+    this.#state.saveWaiting(waitingKey, step_id, process.pid)
     let verdict = await this.#askOpen(call, signal)
     if (verdict.verdict === "pending") {
       const defers = this.#options.defer && canDefer(vendor, event)
       const waits = !this.#options.defer && waitMillis > 0
-      this.#state.saveWaiting(waitingKey, step_id, waits ? process.pid : null)
+      if (!waits) this.#state.saveWaiting(waitingKey, step_id, null)
       if (defers) return { verdict: "defer", message: verdict.message }
       if (waits) verdict = await this.#gate().ask(call, undefined, { signal })
     }

@@ -387,7 +387,7 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("counters
       const pending = Effect.promise(() => run.client.approvals.list({ query: { status: "pending" } }))
       yield* Effect.repeat(pending, {
         until: ({ approvals }) => approvals.length === 1,
-        schedule: Schedule.spaced("50 millis")
+        schedule: Schedule.spaced("1 millis")
       })
       yield* killed.kill("SIGKILL")
       yield* killed.ended
