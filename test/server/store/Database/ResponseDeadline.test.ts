@@ -80,10 +80,16 @@ describe("a connection that dies without a FIN or RST", () => {
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
         yield* useEveryConnection
-        const first = yield* Effect.forkChild(failedAt(sql`SELECT pg_sleep(0.4)`), { startImmediately: true })
-        yield* Effect.sleep("200 millis")
+        // It lasts longer than the test, so that the server does not respond before the loss however slow the machine is.
+        const slow = Effect.andThen(sql`SET LOCAL statement_timeout = 0`, sql`SELECT pg_sleep(30)`)
+        const first = yield* Effect.forkChild(failedAt(slow), { startImmediately: true })
         // Another connection responds after the first statement was sent, and before the loss.
-        yield* transaction(select)
+        yield* Effect.repeat(
+          transaction(
+            sql`SELECT FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep%' AND state = 'active'`
+          ),
+          { until: (rows) => rows.length === 1 }
+        )
         proxy.forgetConnections()
         yield* Effect.sleep(0.7 * DEADLINE_MILLIS)
         const second = yield* failedAt(select)
