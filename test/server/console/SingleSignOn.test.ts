@@ -355,7 +355,7 @@ describe("SingleSignOn", () => {
     Effect.promise(async () => {
       const response = await fetch(`${url}/console/api/v1/api-keys`, {
         method: "POST",
-        headers: { cookie: browser.cookieOf(url), origin: url, "content-type": "application/json" },
+        headers: { ...browser.headersOf(url), origin: url, "content-type": "application/json" },
         body: JSON.stringify({ name, ...more })
       })
       return decodeCreated(await response.text())
@@ -440,7 +440,7 @@ describe("SingleSignOn", () => {
         const wide = yield* createKey(url, back, "wide", { preset: "admin", groups: ["finance", "legal"] })
         const narrow = yield* createKey(url, back, "narrow", { scopes: ["rules.write"] })
         const stream = yield* Effect.promise(() =>
-          fetch(`${url}/console/inbox/stream`, { headers: { cookie: back.cookieOf(url) } })
+          fetch(`${url}/console/inbox/stream`, { headers: back.headersOf(url) })
         )
         const ended = Effect.promise(async () => {
           for await (const _ of stream.body ?? []);

@@ -29,6 +29,7 @@ import { Tabs } from "../../ui/Tabs.tsx"
 import { RelativeTime, AbsoluteTime } from "../../ui/Time.tsx"
 import { showToast } from "../../ui/Toasts.tsx"
 import { EditKey } from "./EditKey.tsx"
+import { KeepCreatedKeys } from "./KeepCreatedKeys.tsx"
 import { Toolbar } from "../../ui/Toolbar.tsx"
 import { useLinkedRow } from "../../ui/useLinkedRow.ts"
 import { useOpenedByAddress } from "../../ui/useOpenedByAddress.ts"
@@ -236,6 +237,7 @@ const Row = ({
   const expired = apiKey.expires_at !== null && DateTime.toEpochMillis(apiKey.expires_at) <= now
   const usable = apiKey.revoked_at === null && !expired
   const [isEditing, setIsEditing] = useState(false)
+  const [keepsKeys, setKeepsKeys] = useState(false)
   // Other keys answer 403; see `ApiKeys.update` and `ApiKeys.revoke`.
   const editable =
     usable &&
@@ -351,16 +353,23 @@ const Row = ({
           <ConfirmButton
             label="Revoke"
             title="Revoke this API key?"
-            act={() => apiClient.api_keys.revoke({ params: { id: apiKey.id } })}
+            act={() =>
+              apiClient.api_keys.revoke({
+                params: { id: apiKey.id },
+                query: { made_keys: keepsKeys ? "keep" : "revoke" }
+              })
+            }
             onDone={() => {
               showToast("API key revoked")
               onChanged()
             }}
           >
             <p>
-              <UntrustedText text={apiKey.name} /> and the keys that it created stop working within five
-              seconds, and their console sessions end. This cannot be undone.
+              <UntrustedText text={apiKey.name} />
+              {keepsKeys ? " stops" : " and the keys that it created stop"} working within five seconds, and{" "}
+              {keepsKeys ? "its" : "their"} console sessions end. This cannot be undone.
             </p>
+            <KeepCreatedKeys isChecked={keepsKeys} onChange={setKeepsKeys} />
           </ConfirmButton>
         ) : null}
       </td>

@@ -26,6 +26,7 @@ import { Toolbar } from "../../ui/Toolbar.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { useLinkedRow } from "../../ui/useLinkedRow.ts"
 import { useQueryState } from "../../ui/useQueryState.ts"
+import { KeepCreatedKeys } from "./KeepCreatedKeys.tsx"
 
 const statuses = [...PersonStatus.literals, "all"] as const
 
@@ -277,16 +278,7 @@ const Row = ({
               sign in until unblocked. Decisions and votes stay as they are.
             </p>
             {made_keys === 0 ? null : (
-              <label className="check">
-                <input
-                  type="checkbox"
-                  checked={keepsKeys}
-                  onChange={({ target }) => setKeepsKeys(target.checked)}
-                />
-                <span>
-                  Keep {made_keys === 1 ? "the API key" : `the ${made_keys} API keys`} that they created
-                </span>
-              </label>
+              <KeepCreatedKeys count={made_keys} isChecked={keepsKeys} onChange={setKeepsKeys} />
             )}
           </ConfirmButton>
         )}
