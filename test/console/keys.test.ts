@@ -82,6 +82,35 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("API k
       })
     }).pipe(Effect.scoped, Effect.orDie))
 
+  test("revoking a key ends the keys that it created, unless they are kept", () =>
+    Effect.gen(function* () {
+      const { client, clientWith, key } = yield* Countersign
+      const { page } = yield* openSignedIn(yield* key({ name: "Root" }, "made"), "/keys")
+      const admin = yield* client({ name: "lister" }, "made")
+      const makers = ["left", "moved"] as const
+      for (const name of makers) {
+        const maker = yield* clientWith(yield* key({ name, scopes: ["keys.write", "tasks.read"] }, "made"))
+        yield* maker.api_keys.create({ payload: { name: `${name}'s key`, scopes: ["tasks.read"] } })
+      }
+      yield* Effect.promise(async () => {
+        await page.reload()
+        for (const name of makers) {
+          const row = page
+            .getByRole("row")
+            .filter({ has: page.locator("strong", { hasText: new RegExp(`^${name}$`) }) })
+          await row.getByRole("button", { name: "Revoke", exact: true }).click()
+          const dialog = page.getByRole("dialog")
+          if (name === "moved") await dialog.getByLabel("Keep the API keys that it created").check()
+          await dialog.getByRole("button", { name: "Revoke", exact: true }).click()
+          await dialog.waitFor({ state: "detached" })
+        }
+      })
+      const { keys } = yield* admin.api_keys.list({ query: { status: "active" } })
+      const names = keys.map(({ name }) => name)
+      assert.include(names, "moved's key")
+      for (const ended of ["left", "left's key", "moved"]) assert.notInclude(names, ended)
+    }).pipe(Effect.scoped, Effect.orDie))
+
   test("a key that covers no preset can create keys with a selection of its own scopes", () =>
     Effect.gen(function* () {
       const { client, key } = yield* Countersign
