@@ -454,6 +454,16 @@ const mistakes: ReadonlyArray<Mistake> = [
     answer: invalid("query", "#/limit: expected a whole number from 1 to 100.")
   },
   {
+    mistake: "a limit given twice",
+    at: "GET /v1/agent-approvals?limit=10&limit=20",
+    answer: invalid("query", "#/limit: is given more than once.")
+  },
+  {
+    mistake: "a status given twice",
+    at: "GET /v1/agent-approvals?status=pending&status=approved",
+    answer: invalid("query", "#/status: is given more than once.")
+  },
+  {
     mistake: "an ID as a cursor",
     at: `GET /v1/agent-approvals?cursor=apr_${none}`,
     answer: invalid("query", "#/cursor: expected the `next_cursor` of a page of this list.")

@@ -1,4 +1,4 @@
-import { Cause, Context, Effect, Layer } from "effect"
+import { Cause, Context, Effect, Layer, type SchemaIssue } from "effect"
 import { HttpServerRequest, HttpServerRespondable } from "effect/http"
 import { type HttpApiEndpoint, HttpApiError } from "effect/http-api"
 import { FieldProblems, ProblemFrame } from "../../api/Middleware.ts"
@@ -48,10 +48,13 @@ const invalidRequest = (
   endpoint: HttpApiEndpoint.Top
 ) =>
   Effect.map(
-    kind === "Payload" && issue._tag === "InvalidValue" ? findJsonFault : Effect.undefined,
-    (fault) => {
-      const faults =
-        fault === undefined ? describeIssue(issue, kind === "Query" ? "parameter" : "member") : [fault]
+    kind === "Payload" && issue._tag === "InvalidValue"
+      ? findJsonFault
+      : kind === "Query"
+        ? describeQuery(issue)
+        : Effect.undefined,
+    (found) => {
+      const faults = found ?? describeIssue(issue)
       // Names are the caller's input too: a misplaced secret may be one of them.
       const errors = redactFaults(faults)
       if (kind === "Params") {
@@ -70,11 +73,22 @@ const invalidRequest = (
     }
   )
 
+/** The faults of a query. The schema of a parameter that is given twice sees a list, and would say what one value must be. */
+const describeQuery = (issue: SchemaIssue.Issue) =>
+  Effect.map(HttpServerRequest.HttpServerRequest, ({ url }) => {
+    const given = new URL(url, "http://localhost").searchParams
+    return describeIssue(issue, "parameter").map((fault) =>
+      given.getAll(fault.pointer.slice("#/".length)).length > 1
+        ? { ...fault, detail: "Is given more than once" }
+        : fault
+    )
+  })
+
 /** The fault of a body that is not JSON; undefined if it is. */
 const findJsonFault = Effect.gen(function* () {
   const request = yield* HttpServerRequest.HttpServerRequest
   const fault = findSyntaxError(yield* Effect.orDie(request.text))
   if (fault === undefined) return undefined
   const { column, detail, line } = fault
-  return { pointer: "#", detail: `Not JSON at line ${line}, column ${column}: ${detail}` }
+  return [{ pointer: "#", detail: `Not JSON at line ${line}, column ${column}: ${detail}` }]
 })
