@@ -64,7 +64,12 @@ const longChecks: ReadonlyArray<Step> = [
     name: "format",
     command: [
       ...[program("prettier"), "--check", "--log-level=warn"],
-      ...["--cache", "--cache-strategy=content", `--cache-location=${path.join(cache, "prettier")}`, "."]
+      ...[
+        "--cache",
+        "--cache-strategy=content",
+        `--cache-location=${path.join(cache, "formatted.json")}`,
+        "."
+      ]
     ]
   },
   // The benchmarks and the examples too: one program, because each would check most of the sources again.

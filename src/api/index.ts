@@ -51,6 +51,7 @@ export {
   RuleTestResult,
   RuleTestStep
 } from "../domain/approvals/RuleTest.ts"
+export { RuleWarning } from "../domain/approvals/ruleWarnings.ts"
 export { ShadowChange, ShadowDifference } from "../domain/approvals/ShadowDifference.ts"
 export { ApprovalEventType, approvalEventTypes } from "../domain/approvals/ApprovalEvent.ts"
 export * from "../domain/identity/AuditEntry.ts"
