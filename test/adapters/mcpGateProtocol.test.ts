@@ -4,7 +4,7 @@ import {
   McpServer,
   WebStandardStreamableHTTPServerTransport
 } from "@modelcontextprotocol/server"
-import { Effect } from "effect"
+import { Effect, Exit, Scope } from "effect"
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http"
 import { text } from "node:stream/consumers"
 import { z } from "zod"
@@ -348,6 +348,104 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })(
             await gate.close()
           })
         }
+      })
+    )
+
+    it.effect(
+      "begins a new session with a server that was restarted, and sends the refused call once more",
+      () =>
+        Effect.gen(function* () {
+          const run = yield* governedRun("mcp http restarted")
+          const executed: Array<string> = []
+          const transports = new Map<string, WebStandardStreamableHTTPServerTransport>()
+          const server = yield* serveWeb(async (request) => {
+            const session = request.headers.get("mcp-session-id") ?? ""
+            const known = transports.get(session)
+            if (known !== undefined) return known.handleRequest(request)
+            // The reference server refuses an unknown session with status 400 and an error that names no request.
+            if (session !== "" && request.method === "POST") {
+              const error = { code: -32_000, message: "Bad Request: No valid session ID provided" }
+              return Response.json({ jsonrpc: "2.0", error, id: null }, { status: 400 })
+            }
+            const transport = new WebStandardStreamableHTTPServerTransport({
+              sessionIdGenerator: () => crypto.randomUUID(),
+              onsessioninitialized: (id) => void transports.set(id, transport)
+            })
+            await shop(executed).connect(transport)
+            return transport.handleRequest(request)
+          })
+          const world = yield* gateWorld(run)
+          yield* Effect.promise(async () => {
+            const gate = await world.start({ flags: ["--url", server.url] })
+            assert.strictEqual((await gate.call("read", { file: "a" })).text, "content of a")
+            transports.clear()
+            const calls = ["b", "c", "d"].map((file) => gate.call("read", { file }))
+            assert.deepStrictEqual(
+              (await Promise.all(calls)).map(({ text: content }) => content),
+              ["content of b", "content of c", "content of d"]
+            )
+            assert.deepStrictEqual(executed.toSorted(), ["read a", "read b", "read c", "read d"])
+            assert.strictEqual(transports.size, 1)
+            await gate.close()
+          })
+        })
+    )
+
+    it.effect("says that a refused call was not executed, and keeps its decision", () =>
+      Effect.gen(function* () {
+        const run = yield* governedRun("mcp http refused")
+        const world = yield* gateWorld(run)
+        const executed: Array<string> = []
+        const handler = createMcpHandler(() => shop(executed))
+        let refuse: ((request: Request) => Response) | undefined
+        const server = yield* serveWeb(async (request) => {
+          const body = await request.clone().text()
+          return refuse !== undefined && body.includes("tools/call")
+            ? refuse(request)
+            : handler.fetch(request)
+        })
+        yield* Effect.promise(async () => {
+          const gate = await world.start({ client: "stateless", flags: ["--url", server.url] })
+          const refunding = gate.call("refund", { amount: 7 })
+          refuse = () => new Response(null, { status: 401 })
+          await run.decide("approve", "refund")
+          const refused = await refunding
+          assert.include(refused.text, "was not executed: the MCP server demands a token (status 401)")
+          assert.include(refused.text, "MCP_SERVER_TOKEN")
+          assert.deepInclude(refused, { isError: true })
+          refuse = () => new Response(null, { status: 429 })
+          assert.include((await gate.call("refund", { amount: 7 })).text, "answered with status 429")
+          const error = { code: -32_000, message: "Too many sessions" }
+          refuse = () => Response.json({ jsonrpc: "2.0", error }, { status: 400 })
+          assert.include((await gate.call("refund", { amount: 7 })).text, "refused it: Too many sessions")
+          refuse = undefined
+          // Nobody is asked again.
+          assert.strictEqual((await gate.call("refund", { amount: 7 })).text, "refunded 7")
+          assert.deepStrictEqual(executed, ["refund 7"])
+          await gate.close()
+        })
+      })
+    )
+
+    it.effect("says that a call was not executed if nothing listens at the server's address", () =>
+      Effect.gen(function* () {
+        const run = yield* governedRun("mcp http gone")
+        const world = yield* gateWorld(run)
+        const handler = createMcpHandler(() => shop([]))
+        const scope = yield* Scope.make()
+        const server = yield* Effect.provideService(
+          serveWeb((request) => handler.fetch(request)),
+          Scope.Scope,
+          scope
+        )
+        const gate = yield* Effect.promise(() =>
+          world.start({ client: "stateless", flags: ["--url", server.url] })
+        )
+        yield* Effect.promise(() => gate.tools())
+        yield* Scope.close(scope, Exit.void)
+        const { text: answer } = yield* Effect.promise(() => gate.call("read", { file: "a" }))
+        assert.include(answer, "The call was not executed: Nothing listens at")
+        yield* Effect.promise(() => gate.close())
       })
     )
 

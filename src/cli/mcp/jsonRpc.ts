@@ -80,7 +80,8 @@ const classify = (value: unknown): RpcMessage | InvalidMessage => {
     : invalid(id, INVALID_REQUEST, "A response must have a result or an error.")
 }
 
-const parse = (text: string): { readonly value: unknown } | undefined => {
+/** Reads JSON; undefined if it is none. */
+export const parseJson = (text: string): { readonly value: unknown } | undefined => {
   try {
     const value: unknown = JSON.parse(text)
     return { value }
@@ -91,7 +92,7 @@ const parse = (text: string): { readonly value: unknown } | undefined => {
 
 /** Reads a message. */
 export const parseMessage = (text: string): RpcMessage | InvalidMessage => {
-  const parsed = parse(text)
+  const parsed = parseJson(text)
   return parsed === undefined
     ? invalid(null, PARSE_ERROR, "The message is not JSON.")
     : classify(parsed.value)

@@ -22,10 +22,15 @@ export const requestedVersion = (params: unknown): string | undefined => {
   return typeof version === "string" ? version : undefined
 }
 
+/** The capabilities of the client that a request names: `initialize`, or any of the stateless protocol. */
+export const capabilitiesOf = (params: unknown): JsonObject => {
+  const named = metaOf(params)[CAPABILITIES_KEY] ?? (isObject(params) ? params["capabilities"] : undefined)
+  return isObject(named) ? named : {}
+}
+
 /** Whether the client of a stateless request can show a link to its user. */
 export const canOpenUrl = (params: unknown): boolean => {
-  const capabilities = metaOf(params)[CAPABILITIES_KEY]
-  const elicitation = isObject(capabilities) ? capabilities["elicitation"] : undefined
+  const { elicitation } = isStateless(params) ? capabilitiesOf(params) : {}
   return isObject(elicitation) && isObject(elicitation["url"])
 }
 

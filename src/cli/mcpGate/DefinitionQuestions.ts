@@ -1,10 +1,11 @@
 import type { ToolCall } from "../../adapters/toolGate.ts"
-import type { ChangedDefinition, DefinitionsOptions } from "./Definitions.ts"
+import { type ChangedDefinition, type DefinitionsOptions, subjectOf } from "./Definitions.ts"
 import { digestOf } from "./digest.ts"
 import type { GovernedCalls } from "./GovernedCalls.ts"
 
-/** The tool of the step that asks about a changed definition, and its action class. */
+/** The tools of the steps that ask about a changed definition of a tool and about changed instructions, and their action class. */
 export const DEFINITION_TOOL = "mcp.tool_definition"
+export const INSTRUCTIONS_TOOL = "mcp.instructions"
 export const DEFINITION_CLASS = "definition"
 
 /** Asks people about changed definitions of tools. */
@@ -37,15 +38,20 @@ export const makeDefinitionQuestions = ({
   ): Promise<"approved" | "rejected" | undefined> => {
     const call: ToolCall = {
       id: `definition_${digestOf([change.tool, change.digest]).slice(0, 32)}`,
-      tool: DEFINITION_TOOL,
+      tool: change.tool === null ? INSTRUCTIONS_TOOL : DEFINITION_TOOL,
       actionClass: DEFINITION_CLASS,
-      arguments: { server, tool: change.tool, old: change.old, new: change.new }
+      arguments: {
+        server,
+        ...(change.tool === null ? {} : { tool: change.tool }),
+        old: change.old,
+        new: change.new
+      }
     }
     let verdict = await calls.ask(call, undefined, { signal, wait: false })
     if (verdict.verdict === "pending") {
       const url = approvalUrl(verdict.decision.approval_id)
       notify(`A person is asked to approve it: ${url}`)
-      log(`the definition of ${JSON.stringify(change.tool)} waits for a person: ${url}`)
+      log(`${subjectOf(change.tool)}: a person is asked to approve the change: ${url}`)
       pending++
       verdict = await calls.waitForPerson(call, signal)
       pending--

@@ -24,12 +24,17 @@ const MAX_DEFINITION_CHARACTERS = 500_000
 
 /** A definition that awaits approval. */
 export interface ChangedDefinition {
-  readonly tool: string
+  /** Null: the instructions of the server. */
+  readonly tool: string | null
   /** The accepted definition; null for a tool that was added. */
-  readonly old: ToolDefinition | null
-  readonly new: ToolDefinition
+  readonly old: Schema.JsonObject | null
+  readonly new: Schema.JsonObject
   readonly digest: string
 }
+
+/** What changed, as the subject of a sentence. */
+export const subjectOf = (tool: string | null): string =>
+  tool === null ? "the server's instructions" : `the definition of ${JSON.stringify(tool)}`
 
 /** A tool that the server has listed. */
 export type KnownTool =
@@ -38,6 +43,8 @@ export type KnownTool =
   | { readonly state: "changed"; readonly question: string | undefined }
 
 export interface Definitions {
+  /** The instructions for the client, which it gives to its model: if they changed, the accepted ones. Undefined: none. */
+  readonly examineInstructions: (instructions: string | undefined) => Promise<string | undefined>
   /** The definitions of a page for the client: changed ones with their accepted definition, added ones not at all. */
   readonly examine: (page: ReadonlyArray<unknown>) => Promise<ReadonlyArray<unknown>>
   /** The last page was examined: tools that appear from now on are additions. */
@@ -62,13 +69,15 @@ export interface DefinitionsOptions {
   readonly log: (line: string) => void
 }
 
+const ignore = (): void => undefined
+
 /** The pinned part. Neither models nor rules see `_meta` and icons, and servers change them at every start. */
 const withoutMeta = ({ _meta, icons, ...definition }: ToolDefinition): JsonObject & Schema.JsonObject =>
   definition
 
 /**
- * Pins the definitions of a server's tools: the first one is trusted, and a changed one is used only after a person approved it. Until then
- * its text reaches no model: it could carry instructions.
+ * Pins the definitions of a server's tools, and its instructions: the first ones are trusted, and changed ones are used only after a person
+ * approved them. Until then their text reaches no model: it could mislead it.
  */
 export const openDefinitions = async (options: DefinitionsOptions): Promise<Definitions> => {
   const { acceptsChanges, ask, log, onChange } = options
@@ -81,10 +90,12 @@ export const openDefinitions = async (options: DefinitionsOptions): Promise<Defi
   /** Digests that a person is being asked about, or has rejected. */
   const asked = new Set<string>()
 
-  const fileOf = (tool: string) =>
-    path.join(directory, `${createHash("sha256").update(tool).digest("hex").slice(0, 32)}.json`)
+  const fileOf = (tool: string | null) =>
+    tool === null
+      ? path.join(options.directory, "instructions.json")
+      : path.join(directory, `${createHash("sha256").update(tool).digest("hex").slice(0, 32)}.json`)
 
-  const readPin = async (tool: string) =>
+  const readPin = async (tool: string | null) =>
     Option.getOrUndefined(Schema.decodeUnknownOption(PinFile)(await readIfExists(fileOf(tool))))
 
   const accept = (definition: ToolDefinition) => {
@@ -93,21 +104,20 @@ export const openDefinitions = async (options: DefinitionsOptions): Promise<Defi
   }
 
   /** Asks once for every new definition; again if the service could not be reached. */
-  const askOnce = (change: ChangedDefinition) => {
-    known.set(change.tool, { state: "changed", question: undefined })
-    const key = `${change.tool} ${change.digest}`
+  const askOnce = (change: ChangedDefinition, notify: (question: string) => void, onApproved: () => void) => {
+    const key = `${change.digest} ${change.tool ?? ""}`
     if (asked.has(key)) return
     asked.add(key)
+    const subject = subjectOf(change.tool)
     log(
-      change.old === null
-        ? `the server added the tool ${JSON.stringify(change.tool)}: it is hidden until its definition is approved`
-        : `the definition of ${JSON.stringify(change.tool)} changed: its calls are denied until it is approved`
+      change.tool === null
+        ? `${subject} changed: its client gets the accepted ones until these are approved`
+        : change.old === null
+          ? `the server added the tool ${JSON.stringify(change.tool)}: it is hidden until its definition is approved`
+          : `${subject} changed: its calls are denied until it is approved`
     )
     const decide = async () => {
-      const answer = await ask(change, (question) => {
-        if (known.get(change.tool)?.state === "changed")
-          known.set(change.tool, { state: "changed", question })
-      })
+      const answer = await ask(change, notify)
       if (answer === undefined) asked.delete(key)
       if (answer !== "approved") return
       await replaceDurably(
@@ -115,13 +125,26 @@ export const openDefinitions = async (options: DefinitionsOptions): Promise<Defi
         JSON.stringify({ digest: change.digest, definition: change.new })
       )
       asked.delete(key)
-      accept(change.new)
-      log(`the definition of ${JSON.stringify(change.tool)} was approved`)
-      onChange()
+      log(`${subject} changed, and the change was approved`)
+      onApproved()
     }
     decide().catch((error: unknown) => {
       asked.delete(key)
-      log(`the definition of ${JSON.stringify(change.tool)} is not approved: ${String(error)}`)
+      log(`${subject} cannot be asked about: ${String(error)}`)
+    })
+  }
+
+  const askAboutTool = (
+    change: ChangedDefinition & { readonly tool: string },
+    definition: ToolDefinition
+  ) => {
+    known.set(change.tool, { state: "changed", question: undefined })
+    const notify = (question: string) => {
+      if (known.get(change.tool)?.state === "changed") known.set(change.tool, { state: "changed", question })
+    }
+    askOnce(change, notify, () => {
+      accept(definition)
+      onChange()
     })
   }
 
@@ -145,11 +168,32 @@ export const openDefinitions = async (options: DefinitionsOptions): Promise<Defi
       return accept(definition)
     }
     const old = pin !== undefined && isDefinition(pin.definition) ? pin.definition : null
-    askOnce({ tool: name, old, new: definition, digest })
+    askAboutTool({ tool: name, old, new: definition, digest }, definition)
     return old ?? undefined
   }
 
+  const examineInstructions: Definitions["examineInstructions"] = async (instructions) => {
+    const definition = { instructions: instructions ?? null }
+    const digest = digestOf(definition)
+    const content = JSON.stringify({ digest, definition })
+    if ((instructions ?? "").length > MAX_DEFINITION_CHARACTERS) {
+      log(`the server's instructions have more than ${MAX_DEFINITION_CHARACTERS} characters: they are hidden`)
+      return undefined
+    }
+    if (await createDurably(fileOf(null), content)) return instructions
+    const pin = await readPin(null)
+    if (pin?.digest === digest) return instructions
+    if (acceptsChanges) {
+      await replaceDurably(fileOf(null), content)
+      return instructions
+    }
+    const old = pin?.definition["instructions"]
+    askOnce({ tool: null, old: pin?.definition ?? null, new: definition, digest }, ignore, ignore)
+    return typeof old === "string" ? old : undefined
+  }
+
   return {
+    examineInstructions,
     examine: async (page) => {
       const visible: Array<unknown> = []
       for (const tool of page) {

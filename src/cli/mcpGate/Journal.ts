@@ -53,6 +53,8 @@ export interface Journal {
   readonly asked: (record: CallRecord) => Promise<void>
   /** Returns `false` if the leg was started before, by any process: it must not be sent. */
   readonly started: (record: CallRecord, leg: number) => Promise<boolean>
+  /** A leg was not sent after all: it can be started again. */
+  readonly unsent: (step_id: string, leg: number) => Promise<void>
   readonly answered: (step_id: string, leg: number) => Promise<void>
   readonly ended: (step_id: string, end: CallEnd) => Promise<void>
   /** Removes a call. */
@@ -100,6 +102,7 @@ export const openJournal = async (directory: string): Promise<Journal> => {
     asked: (record) => replaceQuickly(fileOf(record.step_id, CALL_SUFFIX), JSON.stringify(record)),
     started: (record, leg) =>
       createDurably(fileOf(record.step_id, `.${leg}.started`), JSON.stringify(record)),
+    unsent: (step_id, leg) => removeFiles([fileOf(step_id, `.${leg}.started`)]),
     answered: async (step_id, leg) => {
       await createDurably(fileOf(step_id, `.${leg}.answered`), "")
     },

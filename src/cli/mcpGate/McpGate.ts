@@ -1,7 +1,11 @@
+import path from "node:path"
+import { toJson } from "../../adapters/toolGate/recordable.ts"
 import type { CountersignClient } from "../../client/connect.ts"
+import { capabilitiesOf } from "../mcp/protocol.ts"
 import {
   formatMessage,
   isObject,
+  METHOD_NOT_FOUND,
   parseStrictMessage,
   type RpcRequest,
   SERVER_FAILED
@@ -11,6 +15,8 @@ import { makeClientRequests } from "./ClientRequests.ts"
 import { makeDefinitionQuestions } from "./DefinitionQuestions.ts"
 import { openDefinitions } from "./Definitions.ts"
 import { describe } from "./describe.ts"
+import { digestOf } from "./digest.ts"
+import { makeDirectory } from "./durableFiles.ts"
 import { makeGovernedCalls } from "./GovernedCalls.ts"
 import { openServerLink, type ServerLink } from "./ServerLink.ts"
 import { makeServerTools } from "./ServerTools.ts"
@@ -25,6 +31,35 @@ const DRAIN_MILLIS = 10_000
 
 /** How long the end of a gate waits for outcomes that are being reported. */
 const REPORTS_MILLIS = 10_000
+
+/** Begins the methods of all notifications of the protocol. */
+const NOTIFICATION = "notifications/"
+
+/** The requests of clients in all versions of the protocol. A server could take another one for a call of a tool, such as `Tools/Call`. */
+const METHODS: ReadonlySet<string> = new Set([
+  "completion/complete",
+  "initialize",
+  "logging/setLevel",
+  "ping",
+  "prompts/get",
+  "prompts/list",
+  "resources/list",
+  "resources/read",
+  "resources/subscribe",
+  "resources/templates/list",
+  "resources/unsubscribe",
+  "server/discover",
+  "subscriptions/listen",
+  "tasks/cancel",
+  "tasks/get",
+  "tasks/list",
+  "tasks/result",
+  "tools/call",
+  "tools/list"
+])
+
+/** Requests whose result has the server's instructions for the model. */
+const DESCRIBING: ReadonlySet<string> = new Set(["initialize", "server/discover"])
 
 /** Most requests at a time. */
 const MAX_REQUESTS = 1_000
@@ -85,16 +120,21 @@ export const startMcpGate = async (options: McpGateOptions): Promise<McpGate> =>
     signal: stopping.signal,
     log
   })
-  const definitions = await openDefinitions({
-    directory: options.directory,
-    acceptsChanges: options.acceptsChanges,
-    ask: questions.ask,
-    onChange: () => {
-      if (isInitialized) requests.notify("notifications/tools/list_changed")
-    },
-    log
+  const definitions = path.join(options.directory, "definitions")
+  await makeDirectory(definitions)
+  const tools = makeServerTools({
+    open: (capabilities) =>
+      openDefinitions({
+        directory: path.join(definitions, digestOf(toJson(capabilities)).slice(0, 16)),
+        acceptsChanges: options.acceptsChanges,
+        ask: questions.ask,
+        onChange: () => {
+          if (isInitialized) requests.notify("notifications/tools/list_changed")
+        },
+        log
+      }),
+    link: () => link
   })
-  const tools = makeServerTools({ definitions, link: () => link, log })
   const link: ServerLink = await openServerLink({
     connect: options.connect,
     onMessage: write,
@@ -111,13 +151,21 @@ export const startMcpGate = async (options: McpGateOptions): Promise<McpGate> =>
   /** Passes a request on, and its response back as it came. */
   const passOn = async (request: RpcRequest): Promise<void> => {
     const response = await link.forward(request)
-    if (response.state === "lost") return requests.fail(request.id, SERVER_FAILED, response.reason)
+    if (response.state !== "answered") return requests.fail(request.id, SERVER_FAILED, response.reason)
     const { outcome, text } = response
-    if (request.method === "tools/list" && "result" in outcome && isObject(outcome.result)) {
-      const listed = listOf(outcome.result).tools
-      const visible = await tools.examine(outcome.result)
+    const result = "result" in outcome && isObject(outcome.result) ? outcome.result : undefined
+    if (result !== undefined && DESCRIBING.has(request.method)) {
+      const described = await tools.examineInstructions(result)
+      if (described["instructions"] !== result["instructions"])
+        return requests.answer(request.id, { result: described })
+    }
+    if (result !== undefined && request.method === "tools/list") {
+      const listed = listOf(result).tools
+      const visible = await tools.examine(result)
       if (visible.length !== listed.length || visible.some((tool, index) => tool !== listed[index])) {
-        return requests.answer(request.id, { result: { ...outcome.result, tools: visible } })
+        // The list's own `_meta` can be about the changes that nobody has approved.
+        const { _meta, ...list } = result
+        return requests.answer(request.id, { result: { ...list, tools: visible } })
       }
     }
     await requests.answerWith(request.id, text)
@@ -139,6 +187,8 @@ export const startMcpGate = async (options: McpGateOptions): Promise<McpGate> =>
     if (message.kind !== "request") {
       const isCancelled = message.kind === "notification" && message.method === "notifications/cancelled"
       if (isCancelled && isObject(message.params) && cancel(message.params["requestId"])) return
+      if (message.kind === "notification" && !message.method.startsWith(NOTIFICATION))
+        return log(`the client's message ${JSON.stringify(message.method)} has no id: it is not passed on`)
       return link.send(message)
     }
     const { id, method, params } = message
@@ -148,7 +198,11 @@ export const startMcpGate = async (options: McpGateOptions): Promise<McpGate> =>
     }
     if (requests.count() >= MAX_REQUESTS)
       return requests.fail(id, SERVER_FAILED, `${MAX_REQUESTS} requests wait already.`)
+    if (!METHODS.has(method)) {
+      return requests.fail(id, METHOD_NOT_FOUND, `The gate passes on no method ${JSON.stringify(method)}.`)
+    }
     requests.begin(message)
+    await tools.begin(capabilitiesOf(params))
     if (method === "initialize") {
       isInitialized = true
       const info = isObject(params) ? params["clientInfo"] : undefined

@@ -7,14 +7,15 @@ import {
   type RpcRequest
 } from "../mcp/jsonRpc.ts"
 import { describe } from "./describe.ts"
-import type { Upstream, UpstreamEvents } from "./Upstream.ts"
+import { NotExecuted, type Upstream, type UpstreamEvents } from "./Upstream.ts"
 
 /** Begins the ids of the gate's own requests to the server. */
 const OWN_ID = "countersign-gate-"
 
-/** How the server answered, and its message as it came; or why it did not. */
+/** How the server answered, and its message as it came; or why it did not: `refused` if it has certainly not executed the request. */
 export type ServerResponse =
   | { readonly state: "answered"; readonly outcome: RpcOutcome; readonly text: string }
+  | { readonly state: "refused"; readonly reason: string }
   | { readonly state: "lost"; readonly reason: string }
 
 /** The connection to the server, with the requests that it has not answered. */
@@ -74,6 +75,7 @@ export const openServerLink = async ({
       for (const resolve of forwarded.values()) resolve({ state: "lost", reason })
       onEnd(reason)
     },
+    onRenewed: onToolsChanged,
     log
   })
 
@@ -88,7 +90,11 @@ export const openServerLink = async ({
       upstream
         .send(message, headers)
         .catch((error: unknown) =>
-          resolve({ state: "lost", reason: endReason ?? `the MCP server failed: ${describe(error)}.` })
+          resolve(
+            error instanceof NotExecuted
+              ? { state: "refused", reason: `${error.message}.` }
+              : { state: "lost", reason: endReason ?? `the MCP server failed: ${describe(error)}.` }
+          )
         )
     })
 

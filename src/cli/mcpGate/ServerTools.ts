@@ -9,43 +9,55 @@ const LIST_MILLIS = 60_000
 /** Most pages of a list of tools. */
 const MAX_PAGES = 50
 
-/** The tools that the server lists. */
+/** The tools that the server lists to its client. */
 export interface ServerTools {
+  /**
+   * Opens the definitions for the capabilities of the client. A server can list other tools to a client that can do more, so each set of
+   * capabilities has definitions of its own.
+   */
+  readonly begin: (capabilities: JsonObject) => Promise<void>
+  /** The result of the request that begins a session, or describes the server, with the instructions for the client. */
+  readonly examineInstructions: (result: JsonObject) => Promise<JsonObject>
   /** Reads a page of tools, and returns the definitions for the client. */
   readonly examine: (result: unknown) => Promise<ReadonlyArray<unknown>>
   /**
    * Reads all pages, unless the tool is known from a list that is new enough. `meta`: that of the client's request, which names its version
-   * of the protocol. Returns whether the list is known.
+   * of the protocol. Returns why the list is not known, as a sentence; undefined if it is.
    */
-  readonly refresh: (tool: string, meta: JsonObject) => Promise<boolean>
+  readonly refresh: (tool: string, meta: JsonObject) => Promise<string | undefined>
   readonly find: (tool: string) => KnownTool | undefined
   /** The list has changed: it is read again before the next call. */
   readonly expire: () => void
 }
 
 export const makeServerTools = ({
-  definitions,
   link,
-  log
+  open
 }: {
-  readonly definitions: Definitions
+  readonly open: (capabilities: JsonObject) => Promise<Definitions>
   /** The connection, which is opened after this. */
   readonly link: () => ServerLink
-  readonly log: (line: string) => void
 }): ServerTools => {
   let listedAt = Number.NEGATIVE_INFINITY
+  let opening: Promise<Definitions> | undefined
+  let definitions: Definitions | undefined
+
+  const opened = (): Definitions => {
+    if (definitions === undefined) throw new Error("the client has sent no request")
+    return definitions
+  }
 
   const examine: ServerTools["examine"] = async (result) => {
     const { nextCursor, tools } = listOf(result)
-    const visible = await definitions.examine(tools)
+    const visible = await opened().examine(tools)
     if (nextCursor === undefined) {
-      await definitions.listed()
+      await opened().listed()
       listedAt = performance.now()
     }
     return visible
   }
 
-  const readAll = async ({ progressToken: _, ...meta }: JsonObject): Promise<boolean> => {
+  const readAll = async ({ progressToken: _, ...meta }: JsonObject): Promise<string | undefined> => {
     let cursor: string | undefined
     for (let page = 0; page < MAX_PAGES; page++) {
       const params = {
@@ -53,22 +65,29 @@ export const makeServerTools = ({
         ...(Object.keys(meta).length === 0 ? {} : { _meta: meta })
       }
       const response = await link().request("tools/list", params)
-      if (response.state === "lost" || "error" in response.outcome) return false
+      if (response.state !== "answered") return response.reason
+      if ("error" in response.outcome) return "It answered tools/list with an error."
       await examine(response.outcome.result)
       cursor = listOf(response.outcome.result).nextCursor
-      if (cursor === undefined) return true
+      if (cursor === undefined) return undefined
     }
-    log(`the server's list of tools has more than ${MAX_PAGES} pages`)
-    return false
+    return `Its list has more than ${MAX_PAGES} pages.`
   }
 
   return {
+    begin: async (capabilities) => {
+      definitions ??= await (opening ??= open(capabilities))
+    },
+    examineInstructions: async ({ instructions: sent, ...result }) => {
+      const instructions = await opened().examineInstructions(typeof sent === "string" ? sent : undefined)
+      return instructions === undefined ? result : { ...result, instructions }
+    },
     examine,
     refresh: async (tool, meta) => {
       const isFresh = performance.now() - listedAt < LIST_MILLIS
-      return (isFresh && definitions.find(tool) !== undefined) || (await readAll(meta))
+      return isFresh && opened().find(tool) !== undefined ? undefined : await readAll(meta)
     },
-    find: definitions.find,
+    find: (tool) => opened().find(tool),
     expire: () => {
       listedAt = Number.NEGATIVE_INFINITY
     }

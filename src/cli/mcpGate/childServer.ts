@@ -2,7 +2,7 @@ import { spawn } from "node:child_process"
 import { errnoCode } from "../../server/store/errnoCode.ts"
 import { forwardedMessage } from "../mcp/jsonRpc.ts"
 import { readMessageLines } from "../mcp/readLines.ts"
-import type { Upstream, UpstreamEvents } from "./Upstream.ts"
+import { NotExecuted, type Upstream, type UpstreamEvents } from "./Upstream.ts"
 
 /** How long the server may take to end after its input was closed, and again after each signal. */
 const GRACE_MILLIS = 2_000
@@ -89,7 +89,7 @@ export const startChildServer = (options: ChildServerOptions): Promise<Upstream>
       resolve({
         send: (message) =>
           new Promise((done, fail) => {
-            if (isEnded || !child.stdin.writable) return fail(new Error("the MCP server has ended"))
+            if (isEnded || !child.stdin.writable) return fail(new NotExecuted("the MCP server has ended"))
             child.stdin.write(`${forwardedMessage(message)}\n`, (error) =>
               error === null || error === undefined ? done() : fail(error)
             )

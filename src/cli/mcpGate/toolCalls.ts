@@ -101,6 +101,16 @@ export const makeToolCalls = ({
     }
   }
 
+  /** Answers a call that was not executed. */
+  const deny = (request: RpcRequest, text: string, meta: JsonObject) =>
+    requests.answer(request.id, {
+      result: textResult(text, {
+        isError: true,
+        isStateless: isStateless(request.params),
+        meta: { [META_KEY]: meta }
+      })
+    })
+
   /** Gives the client a response, and then the service the outcome. The journal has both until then. */
   const finish = async (
     request: RpcRequest,
@@ -131,6 +141,15 @@ export const makeToolCalls = ({
     const params = callParams(request.params, leg, serverState)
     const headers = isStateless(params) ? paramHeaders(open.schema, params["arguments"]) : {}
     const response = await link.forward({ ...request, params }, headers)
+    if (response.state === "refused") {
+      // The same call goes on with its decision. A file `asked` that only the crash of a machine can have removed is written again.
+      await journal.asked(record)
+      await journal.unsent(record.step_id, leg)
+      open.isSent = false
+      calls.leave(record)
+      const text = `The call was not executed: ${response.reason} It keeps its decision: call the tool again with the same arguments.`
+      return deny(request, text, { cause: "server", step_id: record.step_id })
+    }
     if (response.state === "lost") {
       const end = unknownEnd(response.reason)
       await journal.ended(record.step_id, end)
@@ -191,14 +210,6 @@ export const makeToolCalls = ({
   }
 
   const callTool = async (request: RpcRequest, open: OpenCall): Promise<void> => {
-    const deny = (text: string, meta: JsonObject) =>
-      requests.answer(request.id, {
-        result: textResult(text, {
-          isError: true,
-          isStateless: isStateless(request.params),
-          meta: { [META_KEY]: meta }
-        })
-      })
     const params = isObject(request.params) ? request.params : {}
     const { name, requestState } = params
     const args = params["arguments"]
@@ -210,20 +221,25 @@ export const makeToolCalls = ({
       )
     }
 
-    if (!(await tools.refresh(name, metaOf(params)))) {
+    const unlisted = await tools.refresh(name, metaOf(params))
+    if (unlisted !== undefined) {
       const serverEnd = link.endReason()
       return serverEnd === undefined
-        ? deny("The MCP server did not list its tools, so this call was not executed.", { cause: "server" })
+        ? deny(request, `The MCP server did not list its tools, so this call was not executed. ${unlisted}`, {
+            cause: "server"
+          })
         : requests.fail(request.id, SERVER_FAILED, `${serverEnd} The call was not executed.`)
     }
     const known = tools.find(name)
     if (known === undefined) {
-      return deny(`The MCP server lists no tool ${JSON.stringify(name)}.`, { cause: "unknown_tool" })
+      return deny(request, `The MCP server lists no tool ${JSON.stringify(name)}.`, { cause: "unknown_tool" })
     }
     if (known.state === "changed") {
       const text =
         "The definition of this tool has changed since it was accepted, so the call was not executed. Calls are denied until a person approves the new definition."
-      return deny(known.question === undefined ? text : `${text} ${known.question}`, { cause: "definition" })
+      return deny(request, known.question === undefined ? text : `${text} ${known.question}`, {
+        cause: "definition"
+      })
     }
 
     open.schema = known.definition["inputSchema"]
@@ -232,10 +248,10 @@ export const makeToolCalls = ({
       const { error } = opened
       log(`no session: ${describe(error)}`)
       if (isUnavailable(error)) {
-        return deny(describeProblem("unreachable", undefined), { cause: "unreachable" })
+        return deny(request, describeProblem("unreachable", undefined), { cause: "unreachable" })
       }
       const text = describeProblem("refused", isProblem(error) ? error : undefined)
-      return deny(isProblem(error) ? text : `${text} ${describe(error)}`, { cause: "refused" })
+      return deny(request, isProblem(error) ? text : `${text} ${describe(error)}`, { cause: "refused" })
     }
     const content = {
       tool: `${options.prefix}${name}`,
@@ -273,7 +289,7 @@ export const makeToolCalls = ({
         if (verdict.verdict === "deny") {
           if (FINAL_CAUSES.has(verdict.cause)) await opened.journal.forget(step_id)
           else calls.leave(record)
-          return await deny(verdict.message, { cause: verdict.cause, step_id })
+          return await deny(request, verdict.message, { cause: verdict.cause, step_id })
         }
         if (verdict.verdict === "pending") {
           if (isDeclined(request.params)) calls.leave(record)

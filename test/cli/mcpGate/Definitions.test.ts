@@ -150,7 +150,7 @@ describe("the definitions of a server's tools", () => {
     }
     await definitions.examine([changed])
     assert.lengthOf(definitions.questions, ends.length + 1)
-    assert.include(definitions.log.join("\n"), "is not approved: Error: The service is gone")
+    assert.include(definitions.log.join("\n"), "cannot be asked about: Error: The service is gone")
   })
 
   it("that a person rejected stay denied, and this gate does not ask about them again", async () => {
