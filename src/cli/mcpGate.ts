@@ -84,7 +84,7 @@ export const mcpGateCommand = Command.make(
   Command.withShortDescription("Govern the tools of an MCP server"),
   Command.withDescription(
     "Run an MCP server behind a gate, for a client that starts the gate in place of the server. Each call of a tool is a governed step: rules " +
-      "allow or reject it, or it waits for a person. All else is passed on. A changed definition of a tool is used once a person approved it."
+      "allow or reject it, or it waits for a person. The rest of the protocol is passed on. A changed definition of a tool is used once a person approved it."
   ),
   Command.withExamples([
     {
