@@ -568,7 +568,7 @@ export const guarantees: ReadonlyArray<Guarantee> = [
     ]
   },
   {
-    promise: "The MCP gate sends an approved call",
+    promise: "The MCP gate executes an approved call",
     proofs: [
       ...tests(
         "test/adapters/mcpGate",
@@ -580,11 +580,28 @@ export const guarantees: ReadonlyArray<Guarantee> = [
         "test/adapters/mcpGateProtocol",
         "countersign mcp-gate › protocol > binds the state of a stateless call to its arguments, its session and its approval",
         "countersign mcp-gate › protocol > lets no call pass in a batch, under two names, or in a number that parsers read differently",
-        "countersign mcp-gate › protocol > keeps its key from the server, and closes its session at the end"
+        "countersign mcp-gate › protocol > keeps its key from the server, and closes its session at the end",
+        "countersign mcp-gate › protocol > says that a refused call was not executed, and keeps its decision"
+      ),
+      ...tests(
+        "test/cli/mcpGate/McpGate",
+        "the gate in front of an MCP server > passes on no call of a tool without an id, and no method that the protocol does not have",
+        "the gate in front of an MCP server > gives a client changed instructions only once a person has approved them"
       ),
       ...tests(
         "test/cli/mcpGate/GateRun",
         "Journal > starts each leg of a call once, whichever process tries"
+      )
+    ]
+  },
+  {
+    promise: "A backup is restored only if",
+    proofs: [
+      ...tests(
+        "test/server/store/EmbeddedPostgres/backup/backup",
+        "countersign backup and restore > altered, cut and incomplete backups are refused, and nothing is restored",
+        "countersign backup and restore > an altered backup is refused, also with new checksums, and runs no program with --unsigned",
+        "countersign backup and restore > the master key is copied only when asked, apart from the backups, and put back by a restore"
       )
     ]
   },
