@@ -8,14 +8,14 @@ import { SlowestFirst } from "./test/support/SlowestFirst.ts"
 
 /** These stop, starve or disconnect databases and processes, and assert what happens in time. Others beside them slow all of that. */
 const TIMED = [
-  "test/faults/{DeadConnections,Delivery,Disk,Pooler,Standby}.test.ts",
+  "test/faults/{DeadConnections,Delivery,Disk,Pooler}.test.ts",
   "test/server/delivery/Delivery/Shards.test.ts"
 ]
 
 /** Proofs that take long and that a change seldom breaks: `npm run verify` runs them, `npm test` does not. */
 const LONG = [
   "test/console/firefox.test.ts",
-  "test/faults/{Adapters,chaos,FailingDisk,linearizability}.test.ts",
+  "test/faults/{Adapters,chaos,FailingDisk,linearizability,PostgresVersions,Standby}.test.ts",
   "test/scripts/image/image.test.ts"
 ]
 

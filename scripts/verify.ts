@@ -71,10 +71,10 @@ const proofs: ReadonlyArray<Proof> = [
     seconds: 90
   },
   {
-    name: "long tests: container images, agents and services under kills, a failing disk, Firefox",
+    name: "long tests: container images, other PostgreSQL versions, kills, a failing disk, a standby, Firefox",
     command: vitest("--project=long"),
     environment: { COUNTERSIGN_TEST_SEED: seed },
-    seconds: 200
+    seconds: 270
   },
   {
     name: "linearizability",
