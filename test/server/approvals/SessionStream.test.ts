@@ -313,7 +313,7 @@ layer(layerStreams().pipe(Layer.provideMerge(TestDatabase.layerSql)), {
       yield* recordOutcomes(session)
       const late = yield* as(principal)(streams.open(session.session_id, undefined))
       const text = yield* expectStream(late).pipe(Stream.decodeText(), Stream.mkString)
-      assert.strictEqual(text, "retry: 3000\n\n")
+      assert.strictEqual(text, "retry: 3000\n")
     })
   )
 })

@@ -7,6 +7,7 @@ import { jsonResponse } from "../../../api/jsonResponse.ts"
 import { stepWarnings } from "../../../domain/approvals/AgentSession.ts"
 import { Sessions } from "../Sessions.ts"
 import { SessionStream } from "../SessionStream.ts"
+import { STREAM_HEADERS } from "../sseFrames.ts"
 import { Steps } from "../Steps.ts"
 
 const respondAgentSessionPage = jsonResponse(AgentSessionPage)
@@ -48,5 +49,5 @@ export const SessionsHttp = HttpApiBuilder.group(
 /** Response options of a stream. Its frames are encoded already: Effect's `Sse` encoder supports neither comments nor `retry`. */
 const streamResponse: HttpServerResponse.Options.WithContentType = {
   contentType: "text/event-stream",
-  headers: { "cache-control": "no-store", "x-accel-buffering": "no" }
+  headers: STREAM_HEADERS
 }

@@ -2,6 +2,7 @@ import { Effect } from "effect"
 import { HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { ConsoleApi } from "../../../api/Console.ts"
+import { STREAM_HEADERS } from "../../approvals/sseFrames.ts"
 import { ApprovalFeed } from "../ApprovalFeed.ts"
 
 /** The handlers of `/console/inbox`. */
@@ -21,7 +22,7 @@ export const ConsoleInboxHttp = HttpApiBuilder.group(
           // The feed encodes its frames itself, once for all subscribers.
           HttpServerResponse.stream(events, {
             contentType: "text/event-stream",
-            headers: { "x-accel-buffering": "no" }
+            headers: STREAM_HEADERS
           })
         )
     })

@@ -29,9 +29,12 @@ export const layer = (publicUrl: string) =>
   HttpRouter.middleware((route) =>
     Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) =>
       isSameOrigin(request, publicUrl)
-        ? Effect.map(
-            withPageHeader(route, request),
-            HttpServerResponse.setHeader("cache-control", "no-store")
+        ? Effect.map(withPageHeader(route, request), (response) =>
+            HttpServerResponse.setHeader(
+              response,
+              "cache-control",
+              response.headers["cache-control"] ?? "no-store"
+            )
           )
         : problemResponse(
             new CrossSite({ detail: "Open the console at its own address and try again there." })

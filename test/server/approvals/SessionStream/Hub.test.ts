@@ -83,8 +83,8 @@ const yields = (times: number) =>
 /** Lets every fiber run until it suspends: nothing here waits for I/O. */
 const settled = yields(100)
 
-const PREAMBLE = "retry: 3000\n\n"
-const HEARTBEAT = ": heartbeat\n\n"
+const PREAMBLE = "retry: 3000\n"
+const HEARTBEAT = ": heartbeat\n"
 
 const sizes = (hub: Hub) => ({ streams: hub.size(), sessions: hub.followedSessions().length })
 

@@ -51,24 +51,28 @@ const createFollower = Effect.gen(function* () {
 })
 
 layer(service(), { excludeTestServices: true })("GET /v1/agent-sessions/:id/events/stream", (it) => {
-  it.effect("the response is an event stream that is neither cached nor buffered", () =>
-    Effect.gen(function* () {
-      const { key, path, session } = yield* createFollower
-      yield* recordOutcomes(session, 2)
-      yield* closeSession(session)
-      const { body, headers, status } = yield* send(path, { key })
-      assert.strictEqual(status, 200)
-      assert.strictEqual(headers.get("content-type"), "text/event-stream")
-      assert.strictEqual(headers.get("cache-control"), "no-store")
-      assert.strictEqual(headers.get("x-accel-buffering"), "no")
-      assert.match(headers.get("x-request-id") ?? "", /^req_/)
-      const [preamble, first, second, last, rest] = String(body["text"]).split("\n\n")
-      assert.strictEqual(preamble, "retry: 3000")
-      assert.match(first ?? "", /^id: 1\nevent: tool:outcome\ndata: \{"id":1,"type":"tool:outcome",[^\n]*\}$/)
-      assert.match(second ?? "", /^id: 2\n/)
-      assert.match(last ?? "", /^id: 3\nevent: session:closed\ndata: [^\n]*"step_id":null[^\n]*$/)
-      assert.strictEqual(rest, "")
-    })
+  it.effect(
+    "the response is an event stream that is neither cached, compressed nor buffered, in blocks that each have an event",
+    () =>
+      Effect.gen(function* () {
+        const { key, path, session } = yield* createFollower
+        yield* recordOutcomes(session, 2)
+        yield* closeSession(session)
+        const { body, headers, status } = yield* send(path, { key })
+        assert.strictEqual(status, 200)
+        assert.strictEqual(headers.get("content-type"), "text/event-stream")
+        assert.strictEqual(headers.get("cache-control"), "no-store, no-transform")
+        assert.strictEqual(headers.get("x-accel-buffering"), "no")
+        assert.match(headers.get("x-request-id") ?? "", /^req_/)
+        const [first, second, last, rest] = String(body["text"]).split("\n\n")
+        assert.match(
+          first ?? "",
+          /^retry: 3000\nid: 1\nevent: tool:outcome\ndata: \{"id":1,"type":"tool:outcome",[^\n]*\}$/
+        )
+        assert.match(second ?? "", /^id: 2\n/)
+        assert.match(last ?? "", /^id: 3\nevent: session:closed\ndata: [^\n]*"step_id":null[^\n]*$/)
+        assert.strictEqual(rest, "")
+      })
   )
 
   it.effect(
@@ -283,7 +287,7 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("SessionStream › o
       const stopping = yield* Effect.forkChild(stop)
       yield* Fiber.join(stopping)
       // The last chunk has length zero: an orderly end, after which clients reconnect to another replica.
-      for (const { value } of texts) assert.match(value, /retry: 3000\n\n\r\n0\r\n\r\n$/)
+      for (const { value } of texts) assert.match(value, /retry: 3000\n\r\n0\r\n\r\n$/)
     }).pipe(Effect.scoped)
   )
 })
