@@ -59,8 +59,8 @@ export interface EgressClient {
   /** Checks a URL when it is stored: first its text, then the addresses its host resolves to. */
   readonly vet: (text: string) => Effect.Effect<PublicUrl, UrlRefused>
   /**
-   * Sends one request to an address resolved and checked for this attempt; redirects are not followed and nothing is
-   * sent twice.
+   * Sends one request to an address resolved and checked for this attempt; redirects are not followed. It is sent once more, at once, if a
+   * connection that another request had used is closed before an answer begins: servers close idle connections at any time.
    *
    * Ends within `timeout`: with a failure if the response's headers have not arrived by then, otherwise with the
    * response and as much of its body as arrived. So a body that drips, never ends or breaks off does not lose a known
@@ -104,7 +104,8 @@ const makeSend = (
   lookup: Lookup,
   connections: Connections,
   timers: TimerWheel,
-  clock: Clock.Clock
+  clock: Clock.Clock,
+  resends: boolean
 ): EgressClient["send"] => {
   const parsed = new LruCache<ReturnType<typeof PublicUrl.parse>>({ entries: MAX_PARSED, weight: MAX_PARSED })
 
@@ -159,7 +160,11 @@ const makeSend = (
       if (address === undefined) return Effect.fail(new EgressFailed({ reason: "Unreachable" }))
       const sent = Effect.suspend(() =>
         request.admit === undefined || request.admit(address)
-          ? exchange(connections.to(request.pool, url, address), message, progress, deadline)
+          ? Effect.catchIf(
+              exchange(connections.to(request.pool, url, address), message, progress, deadline),
+              () => resends && progress.wasIdle,
+              () => exchange(connections.fresh(request.pool, url, address), message, progress, deadline)
+            )
           : Effect.fail(new EgressFailed({ reason: "HeldBack" }))
       )
       return index + 1 >= Math.min(addresses.length, MAX_DIALS)
@@ -191,7 +196,8 @@ const makeSend = (
     })
 }
 
-const make = (options: EgressOptions): Effect.Effect<EgressClient, never, Scope.Scope> =>
+/** `resends`: whether a request may be sent once more after an idle connection was closed. */
+const make = (options: EgressOptions, resends: boolean): Effect.Effect<EgressClient, never, Scope.Scope> =>
   Effect.gen(function* () {
     const rule = makeUrlRule(options)
     const lookup = yield* makeResolver(options.dnsServers)
@@ -200,7 +206,7 @@ const make = (options: EgressOptions): Effect.Effect<EgressClient, never, Scope.
     const clock = yield* Clock.Clock
     return {
       vet: makeVet(rule, withPrefetchedAnswers(lookup)),
-      send: makeSend(rule, lookup, connections, timers, clock)
+      send: makeSend(rule, lookup, connections, timers, clock, resends)
     }
   })
 
@@ -218,19 +224,23 @@ const vetText = makeVet(makeUrlRule({ allow: [], allowHttp: false, deny: [], own
  * ```
  */
 export class Egress extends Context.Service<Egress, EgressClient>()("countersign/server/egress/Egress") {
-  static readonly layer = (options: EgressOptions): Layer.Layer<Egress> => Layer.effect(Egress, make(options))
+  static readonly layer = (options: EgressOptions): Layer.Layer<Egress> =>
+    Layer.effect(Egress, make(options, true))
 
   /** For tests: `send` gets every request, and nothing reaches the network. URLs are checked by their text alone, without DNS. */
   static readonly layerTest = (send: EgressClient["send"]): Layer.Layer<Egress> =>
     Layer.succeed(Egress, { vet: vetText, send })
 }
 
-/** The same for model providers, with the operator's own `allow` list, plain HTTP included. */
+/**
+ * The same for model providers, with the operator's own `allow` list, plain HTTP included. Nothing is sent twice: a call that a provider may
+ * have executed costs money.
+ */
 export class ProviderEgress extends Context.Service<ProviderEgress, EgressClient>()(
   "countersign/server/egress/Egress/ProviderEgress"
 ) {
   static readonly layer = (options: EgressOptions): Layer.Layer<ProviderEgress> =>
-    Layer.effect(ProviderEgress, make(options))
+    Layer.effect(ProviderEgress, make(options, false))
 
   /** For tests: like `Egress.layerTest`. */
   static readonly layerTest = (send: EgressClient["send"]): Layer.Layer<ProviderEgress> =>

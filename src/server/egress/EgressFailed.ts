@@ -108,6 +108,9 @@ const reasonsByCode: ReadonlyMap<string, EgressReason> = new Map<string, EgressR
   ["CERT_REVOKED", "CertificateUntrusted"],
   ["CERT_UNTRUSTED", "CertificateUntrusted"],
   ["CERT_REJECTED", "CertificateUntrusted"],
+  ["EE_KEY_TOO_SMALL", "CertificateUntrusted"],
+  ["CA_KEY_TOO_SMALL", "CertificateUntrusted"],
+  ["CA_MD_TOO_WEAK", "CertificateUntrusted"],
   ["INVALID_CA", "CertificateUntrusted"],
   ["INVALID_PURPOSE", "CertificateUntrusted"],
   ["PATH_LENGTH_EXCEEDED", "CertificateUntrusted"],
@@ -136,3 +139,10 @@ export const toEgressReason = (error: unknown): EgressReason => {
   if (known !== undefined) return known
   return error.code.startsWith("ERR_SSL_") || error.code.startsWith("ERR_TLS_") ? "TlsFailed" : "Unknown"
 }
+
+/** Codes of a connection that the other side has closed. */
+const closedByPeer: ReadonlySet<unknown> = new Set(["ECONNRESET", "EPIPE", "UND_ERR_SOCKET"])
+
+/** Whether the other side has closed the connection, and this one has not. */
+export const isClosedByPeer = (error: Error): boolean =>
+  toEgressReason(error) === "ConnectionClosed" && "code" in error && closedByPeer.has(error.code)

@@ -27,20 +27,29 @@ const CONNECT_TIMEOUT_MILLIS = 10_000
 const MAX_POOLS = 1_024
 const MAX_CONNECTIONS_PER_POOL = 64
 
-/** Largest head of a response, including status line and trailers, in bytes. */
-const MAX_HEADER_BYTES = 16 * 1024
+/** Largest head of a response, including status line and trailers, in bytes. Some gateways add many cookies and policies. */
+const MAX_HEADER_BYTES = 64 * 1024
+
+/** A destination's pool for one address. */
+export interface PoolOfAddress {
+  readonly dispatcher: Dispatcher
+  /** How many connections it has opened. A request during which none was opened used one that another request had used. */
+  readonly opened: () => number
+}
 
 /** Connection pools by destination, address, port and host name. */
 export interface Connections {
   /** Whether the destination has a pool for this address. */
   readonly has: (destination: string, url: PublicUrl, address: NetAddress.IpAddress) => boolean
   /** Returns the destination's pool for this address. Opens no connection itself. */
-  readonly to: (destination: string, url: PublicUrl, address: NetAddress.IpAddress) => Dispatcher
+  readonly to: (destination: string, url: PublicUrl, address: NetAddress.IpAddress) => PoolOfAddress
+  /** The same, after its open connections have been given up: the next request opens one. */
+  readonly fresh: (destination: string, url: PublicUrl, address: NetAddress.IpAddress) => PoolOfAddress
 }
 
 /** A pool and when it becomes too old for new requests, in nanoseconds on the monotonic clock. */
-interface KeptPool {
-  readonly pool: Pool
+interface KeptPool extends PoolOfAddress {
+  readonly dispatcher: Pool
   readonly until: bigint
 }
 
@@ -67,7 +76,12 @@ const makeTrust = (certificates: ReadonlyArray<string>): (() => SecureContext) =
  * the host name, and nothing resolves it again. HTTP/1.1 only; no TLS session is resumed, because a resumed session
  * skips the certificate check. Undici's dispatchers add no proxy, redirect, retry, cookie or content decoding.
  */
-const makePool = (url: PublicUrl, address: NetAddress.IpAddress, trust: () => SecureContext): Pool => {
+const makePool = (
+  url: PublicUrl,
+  address: NetAddress.IpAddress,
+  trust: () => SecureContext
+): Omit<KeptPool, "until"> => {
+  let opened = 0
   const dial = buildConnector({
     allowH2: false,
     maxCachedSessions: 0,
@@ -76,8 +90,11 @@ const makePool = (url: PublicUrl, address: NetAddress.IpAddress, trust: () => Se
   })
   const hostname = NetAddress.formatIp(address)
   const servername = url.secure && url.address === undefined ? url.host : ""
-  return new Pool(url.origin, {
-    connect: (options, callback) => dial({ ...options, hostname, servername }, callback),
+  const dispatcher = new Pool(url.origin, {
+    connect: (options, callback) => {
+      opened++
+      dial({ ...options, hostname, servername }, callback)
+    },
     allowH2: false,
     connections: MAX_CONNECTIONS_PER_POOL,
     pipelining: 1,
@@ -88,6 +105,7 @@ const makePool = (url: PublicUrl, address: NetAddress.IpAddress, trust: () => Se
     headersTimeout: 0,
     bodyTimeout: 0
   })
+  return { dispatcher, opened: () => opened }
 }
 
 /** Starts without pools. Closing the scope destroys all connections, including those in use. */
@@ -102,9 +120,9 @@ export const makeConnections = (
     const retired = new Set<Pool>()
 
     /** Closes a pool after its requests in flight have ended. */
-    const retire = ({ pool }: KeptPool): void => {
-      retired.add(pool)
-      ignoreCloseErrors(pool.close().finally(() => retired.delete(pool)))
+    const retire = ({ dispatcher }: KeptPool): void => {
+      retired.add(dispatcher)
+      ignoreCloseErrors(dispatcher.close().finally(() => retired.delete(dispatcher)))
     }
 
     const pools = new LruCache<KeptPool>({ entries: MAX_POOLS, weight: MAX_POOLS }, retire)
@@ -122,13 +140,24 @@ export const makeConnections = (
     yield* startWorkers([runWorker({ name: "egress_connections", runOnce: sweep, every: SWEEP_EVERY })])
     yield* Effect.addFinalizer(() =>
       Effect.sync(() => {
-        for (const [key, { pool }] of pools.entries()) {
+        for (const [key, { dispatcher }] of pools.entries()) {
           pools.delete(key)
-          ignoreCloseErrors(pool.destroy())
+          ignoreCloseErrors(dispatcher.destroy())
         }
-        for (const pool of retired) ignoreCloseErrors(pool.destroy())
+        for (const dispatcher of retired) ignoreCloseErrors(dispatcher.destroy())
       })
     )
+
+    const make = (key: string, url: PublicUrl, address: NetAddress.IpAddress): PoolOfAddress => {
+      const cached = pools.get(key)
+      if (cached !== undefined) {
+        pools.delete(key)
+        retire(cached)
+      }
+      const kept = { ...makePool(url, address, trust), until: clock.monotonicTimeNanosUnsafe() + reuseNanos }
+      pools.set(key, kept, 1)
+      return kept
+    }
 
     return {
       has: (destination, url, address) => {
@@ -138,14 +167,8 @@ export const makeConnections = (
       to: (destination, url, address) => {
         const key = keyOf(destination, url, address)
         const cached = pools.get(key)
-        if (cached !== undefined) {
-          if (isFresh(cached)) return cached.pool
-          pools.delete(key)
-          retire(cached)
-        }
-        const pool = makePool(url, address, trust)
-        pools.set(key, { pool, until: clock.monotonicTimeNanosUnsafe() + reuseNanos }, 1)
-        return pool
-      }
+        return cached !== undefined && isFresh(cached) ? cached : make(key, url, address)
+      },
+      fresh: (destination, url, address) => make(keyOf(destination, url, address), url, address)
     }
   })

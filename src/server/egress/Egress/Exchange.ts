@@ -1,7 +1,8 @@
 import { Effect } from "effect"
 import type { Dispatcher } from "undici"
+import type { PoolOfAddress } from "./Connections.ts"
 import type { EgressResponse } from "../EgressResponse.ts"
-import { EgressFailed, type EgressReason, toEgressReason } from "../EgressFailed.ts"
+import { EgressFailed, type EgressReason, isClosedByPeer, toEgressReason } from "../EgressFailed.ts"
 
 /** Interim responses (1xx) accepted before the final one. Servers send one or two (103 Early Hints). */
 const MAX_INTERIM = 16
@@ -26,8 +27,10 @@ export class Progress {
   readonly #chunks: Array<Uint8Array> = []
   #bytes = 0
   #head: { readonly status: number; readonly retryAfter: string | undefined } | undefined
-  /** Whether a connection was open and the request may have been written; from here on it is not sent again. */
+  /** Whether a connection was open and the request may have been written. */
   started = false
+  /** Whether the server closed the connection before it began to answer, after it had answered another request on it: it was idle too long. */
+  wasIdle = false
 
   constructor(maxBytes: number) {
     this.#maxBytes = maxBytes
@@ -78,7 +81,7 @@ const retryAfterOf = (header: string | ReadonlyArray<string> | undefined): strin
  * fires: by then another replica may have sent the same request.
  */
 export const exchange = (
-  dispatcher: Dispatcher,
+  { dispatcher, opened }: PoolOfAddress,
   message: Message,
   progress: Progress,
   deadline: Deadline
@@ -87,6 +90,9 @@ export const exchange = (
     let controller: Dispatcher.DispatchController | undefined
     let over = false
     let interim = 0
+    const openedBefore = opened()
+    let isFirstUse = true
+    let isAnswered = false
 
     const end = (complete: boolean, otherwise: EgressReason): void => {
       if (over) return
@@ -130,8 +136,10 @@ export const exchange = (
           if (over) return started.abort(aborted)
           controller = started
           progress.started = true
+          isFirstUse = opened() !== openedBefore
         },
         onResponseStart(started, status, headers) {
+          isAnswered = true
           if (status >= 200) return progress.head(status, retryAfterOf(headers["retry-after"]))
           interim++
           if (interim <= MAX_INTERIM) return
@@ -147,6 +155,7 @@ export const exchange = (
           end(true, "Unknown")
         },
         onResponseError(_started, error) {
+          progress.wasIdle = !isFirstUse && !isAnswered && isClosedByPeer(error)
           end(false, toEgressReason(error))
         }
       }

@@ -10,6 +10,11 @@ import { answers, type Behaviour, drip, egress, flood, ok, peer, post } from "./
 const head200 = "HTTP/1.1 200 OK\r\n"
 const tight = "250 millis"
 
+/** Undici waits one turn of the event loop before it uses a connection again. */
+const idle = Effect.callback<void>(
+  (resume) => void setImmediate(() => setImmediate(() => resume(Effect.void)))
+)
+
 const to = (behave: Behaviour, more: Parameters<typeof post>[1] = {}) =>
   Effect.gen(function* () {
     const receiver = yield* peer(behave)
@@ -171,7 +176,7 @@ describe("exchange › a response without headers by the deadline", () => {
 
 describe("exchange › a malformed response", () => {
   it.live.each<readonly [string, EgressReason, Behaviour]>([
-    ["headers beyond 16 KiB", "HeadersTooLarge", answers(`${head200}x: ${"y".repeat(65_536)}\r\n\r\n`)],
+    ["headers beyond 64 KiB", "HeadersTooLarge", answers(`${head200}x: ${"y".repeat(65_536)}\r\n\r\n`)],
     ["headers without end", "HeadersTooLarge", flood(head200, "x-a: b\r\n")],
     [
       "interim answers without end",
@@ -301,6 +306,62 @@ describe("exchange › suspended process", () => {
       })
   )
 
+  it.live.each<readonly [string, Behaviour]>([
+    ["closes", (socket) => void socket.end()],
+    ["resets", (socket) => void socket.resetAndDestroy()]
+  ])(
+    "a request is sent once more at once if the server %s a connection that it had answered on",
+    ([, close]) =>
+      Effect.gen(function* () {
+        // Each connection takes one request.
+        const answered = new WeakSet<Socket>()
+        const receiver = yield* peer((socket, count) => {
+          if (answered.has(socket)) return close(socket, count)
+          answered.add(socket)
+          socket.write(ok())
+        })
+        const { send } = yield* egress()
+        const request = post(`http://127.0.0.1:${receiver.port}/hook`)
+        for (const _ of [1, 2, 3]) {
+          assert.strictEqual((yield* send(request)).status, 200)
+          yield* idle
+        }
+        assert.deepStrictEqual([receiver.requests.length, receiver.connections()], [5, 3])
+      })
+  )
+
+  it.live("a request is not sent again over a connection of its own, nor once an answer has begun", () =>
+    Effect.gen(function* () {
+      const closing = yield* peer((socket) => void socket.end())
+      const { send } = yield* egress()
+      const refused = yield* Effect.flip(send(post(`http://127.0.0.1:${closing.port}/hook`)))
+      assert.deepStrictEqual([refused.reason, closing.requests.length], ["ConnectionClosed", 1])
+
+      const hinting = yield* peer((socket, count) =>
+        count === 0 ? void socket.write(ok()) : void socket.end("HTTP/1.1 103 Early Hints\r\n\r\n")
+      )
+      const request = post(`http://127.0.0.1:${hinting.port}/hook`)
+      yield* send(request)
+      yield* idle
+      assert.strictEqual((yield* Effect.flip(send(request))).reason, "ConnectionClosed")
+      assert.strictEqual(hinting.requests.length, 2)
+    })
+  )
+
+  it.live("a server that closes every second connection too costs one attempt, not more", () =>
+    Effect.gen(function* () {
+      const receiver = yield* peer((socket, count) =>
+        count === 0 ? void socket.write(ok()) : void socket.end()
+      )
+      const { send } = yield* egress()
+      const request = post(`http://127.0.0.1:${receiver.port}/hook`)
+      yield* send(request)
+      yield* idle
+      assert.strictEqual((yield* Effect.flip(send(request))).reason, "ConnectionClosed")
+      assert.strictEqual(receiver.requests.length, 3)
+    })
+  )
+
   it.effect("nothing is written over a connection that opens after the deadline", () =>
     Effect.gen(function* () {
       const connected = yield* Deferred.make<Dispatcher.DispatchHandler>()
@@ -314,7 +375,7 @@ describe("exchange › suspended process", () => {
       // Its timer has not fired yet.
       const deadline = { hasPassed: () => passed, onExpiry: () => () => undefined }
       const sent = yield* Effect.forkChild(
-        Effect.flip(exchange(dispatcher, message, new Progress(1_024), deadline))
+        Effect.flip(exchange({ dispatcher, opened: () => 0 }, message, new Progress(1_024), deadline))
       )
       const handler = yield* Deferred.await(connected)
       passed = true
