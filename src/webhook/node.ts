@@ -6,7 +6,9 @@ export interface NodeRequest {
   readonly method?: string | undefined
   readonly headers: Readonly<Record<string, string | Array<string> | undefined>>
   readonly readableEnded: boolean
-  /** The body of a raw body parser (`express.raw`), if one ran before. */
+  /** The bytes or the text beside a parsed body: Firebase, Cloud Functions, Nest, Next and Azure keep them here. */
+  readonly rawBody?: unknown
+  /** The bytes or the text of a body parser that ran before (`express.raw`, `express.text`). */
   readonly body?: unknown
   on(event: string, listener: (...args: Array<never>) => void): unknown
 }
@@ -17,11 +19,15 @@ export interface NodeResponse {
   end(body?: string): unknown
 }
 
+/** The bytes of a body that a framework has read; undefined if it has parsed it. */
+const bytesOf = (body: unknown): Uint8Array | undefined => {
+  if (typeof body === "string") return new TextEncoder().encode(body)
+  return ArrayBuffer.isView(body) ? new Uint8Array(body.buffer, body.byteOffset, body.byteLength) : undefined
+}
+
 const readBody = (request: NodeRequest, limit: number): Promise<BodyResult> => {
-  if (ArrayBuffer.isView(request.body)) {
-    const { buffer, byteLength, byteOffset } = request.body
-    return Promise.resolve(byteLength > limit ? "too_large" : new Uint8Array(buffer, byteOffset, byteLength))
-  }
+  const bytes = bytesOf(request.rawBody) ?? bytesOf(request.body)
+  if (bytes !== undefined) return Promise.resolve(bytes.length > limit ? "too_large" : bytes)
   if (request.readableEnded) return Promise.resolve("already_consumed")
   return new Promise((resolve) => {
     const chunks: Array<Uint8Array> = []
@@ -41,7 +47,8 @@ const readBody = (request: NodeRequest, limit: number): Promise<BodyResult> => {
 
 /**
  * Creates a webhook handler for node:http, Express and similar frameworks: `createServer(nodeHandler(options))`, `app.post("/hook",
- * nodeHandler(options))`. Mount it before any JSON body parser.
+ * nodeHandler(options))`. It takes the bytes or the text of `request.rawBody` or `request.body`, and otherwise reads the request: mount it
+ * before a body parser that keeps neither.
  */
 export const nodeHandler = (
   options: ReceiverOptions

@@ -104,7 +104,7 @@ export const receiver = (
       return refuse("body_unreadable", "The connection closed before the body was complete.")
     if (body === "already_consumed") {
       throw new TypeError(
-        "countersign/webhook: the body was already consumed. Mount the handler before any body parser."
+        "countersign/webhook: a body parser has read the body. The signature needs its bytes: mount the handler before the parser, or let the parser keep the bytes or the text in rawBody or body."
       )
     }
     const verified = await check.body(read.signature, body)

@@ -280,7 +280,7 @@ describe("handler", () => {
     const request = delivery()
     await request.text()
     assert.strictEqual((await receive(request)).status, 500)
-    assert.match(String(errors[0]), /Mount the handler before any body parser/)
+    assert.match(String(errors[0]), /mount the handler before the parser/)
   })
 
   it("throws for options that cannot work", () => {

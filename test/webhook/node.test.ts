@@ -131,32 +131,39 @@ describe("nodeHandler", () => {
     assert.deepStrictEqual(statuses, [405])
   })
 
-  it("uses the bytes of a raw body parser, and reports a JSON parser in front of it", async () => {
-    const { errors, events, options } = optionsWith()
+  it("finds the bytes or the text that a framework has kept, and reports a parser that kept neither", async () => {
+    const { errors, events, options } = optionsWith({
+      seen: { claim: () => "claimed", complete: () => undefined, release: () => undefined }
+    })
     const listener = nodeHandler(options)
-    const behind =
-      (parse: (raw: Buffer) => unknown): RequestListener =>
-      (incoming, response) => {
+    /** What a framework leaves on the request after it has read the body. */
+    const statusAfter = (keep: (raw: Buffer) => { readonly body?: unknown; readonly rawBody?: unknown }) => {
+      const behind: RequestListener = (incoming, response) => {
         const chunks: Array<Buffer> = []
         incoming.on("data", (chunk: Buffer) => chunks.push(chunk))
         incoming.on("end", () => {
-          const parsed = Object.assign(incoming, { body: parse(Buffer.concat(chunks)) })
-          setImmediate(() => void listener(parsed, response))
+          const read = Object.assign(incoming, keep(Buffer.concat(chunks)))
+          setImmediate(() => void listener(read, response))
         })
       }
-    await withServer(
-      behind((raw) => raw),
-      async (port) => {
-        assert.strictEqual((await post(port, body)).status, 204)
-      }
+      return withServer(behind, async (port) => (await post(port, body)).status)
+    }
+    const parse = (raw: Buffer): unknown => JSON.parse(raw.toString())
+    assert.strictEqual(await statusAfter((raw) => ({ body: raw })), 204, "express.raw")
+    assert.strictEqual(await statusAfter((raw) => ({ body: raw.toString() })), 204, "express.text")
+    assert.strictEqual(
+      await statusAfter((raw) => ({ body: parse(raw), rawBody: raw })),
+      204,
+      "Firebase, Nest"
     )
-    await withServer(
-      behind((raw) => JSON.parse(raw.toString())),
-      async (port) => {
-        assert.strictEqual((await post(port, body)).status, 500)
-      }
+    assert.strictEqual(
+      await statusAfter((raw) => ({ body: parse(raw), rawBody: raw.toString() })),
+      204,
+      "Azure"
     )
-    assert.strictEqual(events.length, 1)
-    assert.match(String(errors[0]), /Mount the handler before any body parser/)
+    assert.strictEqual(events.length, 4)
+    assert.strictEqual(await statusAfter((raw) => ({ body: parse(raw) })), 500, "express.json")
+    assert.match(String(errors[0]), /let the parser keep the bytes or the text in rawBody or body/)
+    assert.strictEqual(await statusAfter((raw) => ({ body: parse(raw), rawBody: `${raw.toString()} ` })), 401)
   })
 })
