@@ -1598,7 +1598,10 @@ CREATE TABLE telemetry_destinations (
   tested_at timestamp with time zone,
   trace text DEFAULT 'own'::text NOT NULL,
   scores text DEFAULT 'span'::text NOT NULL,
+  compression text DEFAULT 'auto'::text NOT NULL,
+  gzip_refused boolean DEFAULT false NOT NULL,
   CONSTRAINT telemetry_destinations_pkey PRIMARY KEY (org_id),
+  CONSTRAINT telemetry_destinations_compression_check CHECK ((compression = ANY (ARRAY['auto'::text, 'gzip'::text, 'none'::text]))),
   CONSTRAINT telemetry_destinations_scores_check CHECK ((scores = ANY (ARRAY['span'::text, 'log'::text, 'langfuse'::text, 'phoenix'::text, 'braintrust'::text]))),
   CONSTRAINT telemetry_destinations_trace_check CHECK ((trace = ANY (ARRAY['own'::text, 'join'::text])))
 ) WITH (fillfactor=50);
@@ -1618,6 +1621,8 @@ COMMENT ON COLUMN telemetry_destinations.dropped_spans IS 'Spans that exceeded a
 COMMENT ON COLUMN telemetry_destinations.tested_at IS 'When a test was last sent; null: never.';
 COMMENT ON COLUMN telemetry_destinations.trace IS 'Whether a run is a trace of its own, or part of the trace that its request names.';
 COMMENT ON COLUMN telemetry_destinations.scores IS 'How feedback is exported as a score.';
+COMMENT ON COLUMN telemetry_destinations.compression IS 'Whether requests are compressed.';
+COMMENT ON COLUMN telemetry_destinations.gzip_refused IS 'Whether the collector refused a compressed request that it took without compression.';
 
 CREATE TABLE used_sign_ins (
   state text COLLATE "C" NOT NULL,

@@ -4,6 +4,7 @@ import { TelemetryDeliveryId, TelemetryDestinationId } from "../domain/Ids.ts"
 import { documented } from "../domain/documented.ts"
 import { MAX_HEADERS } from "../domain/telemetry/CollectorHeaders.ts"
 import {
+  Compression,
   ScoreFormat,
   TelemetryDelivery,
   TelemetryDestination,
@@ -45,6 +46,9 @@ export const NewTelemetryDestination = Schema.Struct({
   scores: Schema.optionalKey(ScoreFormat).annotateKey({
     description:
       "How feedback is exported as a score. Default `span`. `log`, `langfuse` and `phoenix` send scores in requests of their own, with the same headers, to a path beside that of the URL, which must be the tool's path of OTLP traces."
+  }),
+  compression: Schema.optionalKey(Compression).annotateKey({
+    description: "Whether requests are compressed. Default `auto`."
   })
 }).annotate({ identifier: "NewTelemetryDestination", description: "A telemetry destination to create." })
 export type NewTelemetryDestination = typeof NewTelemetryDestination.Type

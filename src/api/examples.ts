@@ -879,6 +879,7 @@ export const schemaExamples: Readonly<Record<string, Schema.Json>> = {
         content: false,
         trace: "own",
         scores: "span",
+        compression: "auto",
         created_at: "2026-11-21T02:33:05.123Z",
         last_delivered_at: "2026-11-21T05:05:00.000Z",
         last_error: null,
@@ -892,7 +893,8 @@ export const schemaExamples: Readonly<Record<string, Schema.Json>> = {
     headers: { authorization: "Bearer example" },
     content: false,
     trace: "own",
-    scores: "span"
+    scores: "span",
+    compression: "auto"
   },
   CreatedTelemetryDestination: { id: ids.destination, url_hint: "https://otel.example.com/…" },
   AcceptedTest: { delivered: true },

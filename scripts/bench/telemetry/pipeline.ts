@@ -62,6 +62,7 @@ export const organizationExportingTo = Effect.fnUntraced(function* (url: string)
       content: false,
       trace: "own",
       scores: "span",
+      compression: "auto",
       created_at: yield* (yield* StoreClock).now,
       created_by_id: yield* KeyId.generate,
       created_by_name: "bench"

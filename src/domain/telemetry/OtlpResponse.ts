@@ -40,35 +40,46 @@ const describeStatus = (status: number): string => {
   return hint === undefined ? `HTTP ${status}` : `HTTP ${status}: ${hint}`
 }
 
-/**
- * `ExportTraceServiceResponse`, JSON encoding: a 64-bit integer is a decimal string, and a number is accepted too. Unknown fields are
- * ignored, as OTLP requires.
- */
-const ExportResponse = Schema.fromJsonString(
-  Schema.Struct({
-    partialSuccess: Schema.optional(
-      Schema.NullOr(
-        Schema.Struct({
-          rejectedSpans: Schema.optional(
-            Schema.NullOr(
-              Schema.Union([
-                Schema.Int.check(Schema.isGreaterThanOrEqualTo(0)),
-                Schema.String.check(Schema.isPattern(/^\d{1,15}$/))
-              ])
-            )
-          )
-        })
-      )
-    )
-  })
+/** A 64-bit integer in JSON: a decimal string, and a number is accepted too. */
+const Count = Schema.NullOr(
+  Schema.Union([
+    Schema.Int.check(Schema.isGreaterThanOrEqualTo(0)),
+    Schema.String.check(Schema.isPattern(/^\d{1,15}$/))
+  ])
 )
+
+/**
+ * `ExportTraceServiceResponse`, JSON encoding. Unknown fields are ignored, as OTLP requires. Names in snake case are those of the Protobuf
+ * definition, which parsers of its JSON form take too.
+ */
+const PartialSuccess = Schema.Struct({
+  rejectedSpans: Schema.optional(Count),
+  rejected_spans: Schema.optional(Count)
+})
+const ExportResponse = Schema.Struct({
+  partialSuccess: Schema.optional(Schema.NullOr(PartialSuccess)),
+  partial_success: Schema.optional(Schema.NullOr(PartialSuccess))
+})
 const decodeResponse = Schema.decodeUnknownOption(ExportResponse)
+
+/** How many spans a response of a success rejects; 0 if it is a text that says nothing about it. Undefined: it is not a collector's. */
+const rejectedIn = (text: string): number | undefined => {
+  if (text.trimStart().startsWith("<")) return undefined
+  const parsed = Option.liftThrowable((json: string): unknown => JSON.parse(json))(text)
+  if (Option.isNone(parsed) || typeof parsed.value !== "object") return 0
+  const decoded = decodeResponse(parsed.value)
+  if (Option.isNone(decoded)) return undefined
+  const { partialSuccess, partial_success } = decoded.value
+  const partial = partialSuccess ?? partial_success
+  return Number(partial?.rejectedSpans ?? partial?.rejected_spans ?? 0)
+}
 
 /**
  * Classifies the response to a batch of `spans` by OTLP/HTTP 1.x.
  *
  * - 2xx: success, even with a warning. Rejected spans make it partial; the response does not identify them, so nothing is resent. A body
- *   that is neither empty nor OTLP, such as an HTML page, is a failure: no collector sent it.
+ *   that is a page, or whose count of rejected spans cannot be read, is a failure: no collector sent it. Another text is a success, as for the
+ *   exporters of OpenTelemetry: some backends answer `OK`.
  * - 429, 502, 503, 504, or a truncated response: a retry.
  * - Any other status: a failure.
  *
@@ -79,8 +90,8 @@ export const classifyResponse = (response: CollectorResponse, spans: number): Ex
   const unsuccessful = classifyUnsuccessful(response, describeStatus)
   if (unsuccessful !== undefined) return unsuccessful
   if (response.body.length === 0) return { _tag: "Delivered", status }
-  const decoded = decodeResponse(new TextDecoder().decode(response.body))
-  if (Option.isNone(decoded)) {
+  const found = rejectedIn(new TextDecoder().decode(response.body))
+  if (found === undefined) {
     return {
       _tag: "Failed",
       status,
@@ -88,7 +99,7 @@ export const classifyResponse = (response: CollectorResponse, spans: number): Ex
     }
   }
   // A collector cannot have rejected more spans than were sent.
-  const rejected = Math.min(spans, Number(decoded.value.partialSuccess?.rejectedSpans ?? 0))
+  const rejected = Math.min(spans, found)
   return rejected === 0
     ? { _tag: "Delivered", status }
     : { _tag: "Partial", status, rejected, error: `the collector rejected ${rejected} of ${spans} spans` }

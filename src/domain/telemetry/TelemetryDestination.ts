@@ -18,6 +18,13 @@ export const ScoreFormat = documentedEnum({
 })
 export type ScoreFormat = typeof ScoreFormat.Type
 
+export const Compression = documentedEnum({
+  auto: "`gzip`, and `none` from then on once the collector has answered 400 or 415 and taken the same request without compression.",
+  gzip: "Requests are compressed.",
+  none: "Requests are sent as they are."
+})
+export type Compression = typeof Compression.Type
+
 export const TelemetryDestination = Schema.Struct({
   id: TelemetryDestinationId.annotateKey({ description: "The telemetry destination's ID." }),
   url_hint: Schema.String.annotateKey({
@@ -29,6 +36,7 @@ export const TelemetryDestination = Schema.Struct({
   }),
   trace: TraceMode.annotateKey({ description: "The traces that runs belong to." }),
   scores: ScoreFormat.annotateKey({ description: "How feedback is exported as a score." }),
+  compression: Compression.annotateKey({ description: "Whether requests are compressed." }),
   created_at: timestamp("When the destination was created."),
   last_delivered_at: Schema.NullOr(Timestamp).annotateKey({
     description: "When the collector last accepted a batch. Null if it has accepted none."

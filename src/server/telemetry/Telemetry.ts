@@ -45,10 +45,11 @@ import {
   findPreviousHint,
   hasDestination,
   insertDestination,
+  rememberRefusedGzip,
   secondsUntilNextTest
 } from "./Telemetry/rows.ts"
 import { sendProtobufSpans } from "./Telemetry/sendProtobufSpans.ts"
-import { encodeHeaders, unsealAddress, sendSpans } from "./Telemetry/sendSpans.ts"
+import { encodeHeaders, sendCompressed, sendSpans, unsealAddress } from "./Telemetry/sendSpans.ts"
 
 /** Minimum interval between two tests of one destination. */
 const TEST_SECONDS = 10
@@ -157,7 +158,13 @@ export class Telemetry extends Context.Service<
           const request = new BatchWriter(envelope(exportSource(org_id)), MAX_BATCH_BYTES)
           request.append(encodeSpan(span, makeSampling(1).traceState))
           const send = address.value.scores === "phoenix" ? sendProtobufSpans : sendSpans
-          return yield* send(egress, { org_id, destination_id: id }, collector, request.finish(), 1)
+          const payload = request.finish()
+          return yield* sendCompressed(
+            address.value,
+            (isGzipped) =>
+              send(egress, { org_id, destination_id: id }, collector, { payload, spans: 1, isGzipped }),
+            rememberRefusedGzip(sql, org_id, id)
+          )
         })
 
         return Telemetry.of({
@@ -197,6 +204,7 @@ export class Telemetry extends Context.Service<
               content: input.content ?? false,
               trace: input.trace ?? "own",
               scores,
+              compression: input.compression ?? "auto",
               created_at: yield* clock.now,
               created_by_id: actor.id,
               created_by_name: actor.name
@@ -214,7 +222,8 @@ export class Telemetry extends Context.Service<
                   url_hint: row.url_hint,
                   content: row.content,
                   trace: row.trace,
-                  scores: row.scores
+                  scores: row.scores,
+                  compression: row.compression
                 })
                 const notify = (type: AdminNoticeType, detail: Record<string, string>) =>
                   Effect.flatMap(audit.record(principal, type, destination_id, detail), (entry_id) =>

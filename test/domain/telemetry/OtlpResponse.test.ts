@@ -33,29 +33,37 @@ describe("classifyResponse", () => {
       `{"partialSuccess":{}}`,
       `{"partialSuccess":null}`,
       `{"partialSuccess":{"rejectedSpans":0,"errorMessage":"use another field"}}`,
-      `{"partialSuccess":{"rejectedSpans":"0"},"unknown":[1]}`
+      `{"partialSuccess":{"rejectedSpans":"0"},"unknown":[1]}`,
+      `{"partial_success":{"rejected_spans":"0"}}`,
+      "OK",
+      "ok\n",
+      `"success"`,
+      "7"
     ]) {
       assert.strictEqual(classify(response(200, body))._tag, "Delivered", body)
     }
   })
 
-  it("counts rejected spans given as a string or a number, at most the number sent", () => {
+  it("counts rejected spans given as a string or a number, at most the number sent, in either spelling", () => {
     for (const [rejected, counted] of [
       [`"3"`, 3],
       ["3", 3],
       [`"999"`, 10]
     ] as const) {
-      const outcome = classify(response(200, `{"partialSuccess":{"rejectedSpans":${rejected}}}`))
-      assert.strictEqual(outcome._tag === "Partial" ? outcome.rejected : undefined, counted)
+      for (const body of [
+        `{"partialSuccess":{"rejectedSpans":${rejected}}}`,
+        `{"partial_success":{"rejected_spans":${rejected}}}`
+      ]) {
+        const outcome = classify(response(200, body))
+        assert.strictEqual(outcome._tag === "Partial" ? outcome.rejected : undefined, counted)
+      }
     }
   })
 
-  it("a 2xx whose body is not OTLP is a failure", () => {
+  it("a 2xx with a page, or with a count that cannot be read, is a failure", () => {
     for (const body of [
       "<html></html>",
-      "ok",
-      "[]",
-      "7",
+      "\n<!doctype html>",
       `{"partialSuccess":{"rejectedSpans":-1}}`,
       `{"partialSuccess":{"rejectedSpans":"many"}}`
     ]) {

@@ -57,6 +57,7 @@ layer(service(), { excludeTestServices: true })("Telemetry destinations", (it) =
             content: false,
             trace: "own",
             scores: "span",
+            compression: "auto",
             created_at:
               destinations[0] === undefined ? undefined : formatTimestamp(destinations[0].created_at),
             last_delivered_at: null,

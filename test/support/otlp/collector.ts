@@ -21,6 +21,7 @@ export type CollectorResponse =
 export interface Export {
   readonly headers: IncomingMessage["headers"]
   readonly path: string
+  readonly isGzipped: boolean
   readonly spans: ReadonlyArray<ReadSpan>
   readonly bytes: number
 }
@@ -61,13 +62,16 @@ export const startCollector = (
       try {
         if (request.method !== "POST") faults.push(`method ${request.method}`)
         if (request.headers["content-type"] !== "application/json") faults.push("content-type")
-        if (request.headers["content-encoding"] !== "gzip") faults.push("content-encoding")
+        const encoding = request.headers["content-encoding"]
+        if (encoding !== "gzip" && encoding !== undefined) faults.push("content-encoding")
         if (!/^Countersign\/\d/.test(request.headers["user-agent"] ?? "")) faults.push("user-agent")
         for (const name of ["traceparent", "tracestate", "baggage", "b3", "cookie"]) {
           if (name in request.headers) faults.push(`header ${name}`)
         }
-        const json = gunzipSync(body)
+        const isGzipped = encoding === "gzip"
+        const json = isGzipped ? gunzipSync(body) : body
         exports.push({
+          isGzipped,
           headers: request.headers,
           path: request.url ?? "",
           spans: readRequest(json.toString("utf8")),

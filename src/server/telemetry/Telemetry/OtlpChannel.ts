@@ -4,7 +4,11 @@ import type { CooldownPolicy } from "../../../domain/delivery/Cooldown.ts"
 import { TelemetryDeliveryId } from "../../../domain/Ids.ts"
 import { exponentialRetryPolicy } from "../../../domain/delivery/RetryPolicy.ts"
 import { hasSeparateScores } from "../../../domain/telemetry/FeedbackConventions.ts"
-import type { ScoreFormat, TelemetrySignal } from "../../../domain/telemetry/TelemetryDestination.ts"
+import type {
+  Compression,
+  ScoreFormat,
+  TelemetrySignal
+} from "../../../domain/telemetry/TelemetryDestination.ts"
 import { type Channel, type ChannelPolicy, type CompletedDelivery } from "../../delivery/Delivery.ts"
 import { type DeliveryRef, refuse, type SendAttempt } from "../../delivery/Channel.ts"
 import { int4Array, textArray } from "../../store/pgArrays.ts"
@@ -18,8 +22,9 @@ import { currentTime } from "../../store/currentTime.ts"
 import { makeStatementBatcher } from "../../store/makeStatementBatcher.ts"
 import { StoreClock } from "../../store/StoreClock.ts"
 import { sendProtobufSpans } from "./sendProtobufSpans.ts"
-import { sendScores } from "./sendScores.ts"
-import { EXPORT_MILLIS, unsealAddress, sendSpans } from "./sendSpans.ts"
+import { rememberRefusedGzip } from "./rows.ts"
+import { acceptsGzip, sendScores } from "./sendScores.ts"
+import { EXPORT_MILLIS, sendCompressed, sendSpans, unsealAddress } from "./sendSpans.ts"
 
 /** Retries as OTLP/HTTP specifies them, with the contract's numbers: 1 s × 1.5 up to 30 s, ±50 %, 5 minutes in all. */
 export const exportRetries = exponentialRetryPolicy({
@@ -57,6 +62,8 @@ interface LoadedBatch {
   readonly signal: TelemetrySignal | null
   /** How the destination gets scores. */
   readonly scores: ScoreFormat | null
+  readonly compression: Compression | null
+  readonly gzip_refused: boolean | null
   readonly url: Uint8Array | null
   readonly headers: Uint8Array | null
 }
@@ -89,7 +96,7 @@ export const make = Effect.fnUntraced(function* (options: { readonly queueLimit?
       return Effect.map(
         sql<LoadedBatch>`
           SELECT
-            b.spans, b.signal, d.scores, d.url, d.headers,
+            b.spans, b.signal, d.scores, d.compression, d.gzip_refused, d.url, d.headers,
             CASE WHEN b.xmin::text = (${textArray(versions)}::text[])[i.number::int] THEN NULL ELSE b.payload END AS payload,
             EXISTS (
               SELECT
@@ -107,8 +114,15 @@ export const make = Effect.fnUntraced(function* (options: { readonly queueLimit?
   })
 
   const load: Channel["load"] = (ref) =>
-    Effect.flatMap(read(ref), ({ has_erased, headers, payload, request, scores, signal, spans, url }) => {
-      if (url === null || headers === null || scores === null) {
+    Effect.flatMap(read(ref), ({ has_erased, payload, request, signal, spans, ...destination }) => {
+      const { compression, gzip_refused, headers, scores, url } = destination
+      if (
+        url === null ||
+        headers === null ||
+        scores === null ||
+        compression === null ||
+        gzip_refused === null
+      ) {
         return Effect.succeed(refuse("the destination was removed"))
       }
       // The row's payload is null if the request in memory is the same.
@@ -134,9 +148,20 @@ export const make = Effect.fnUntraced(function* (options: { readonly queueLimit?
             }),
             {
               onSuccess: ({ body, to }) =>
-                format === null
-                  ? sendTraces(egress, ref, to, body, spans, began)
-                  : sendScores(egress, ref, to, body, { count: spans, scores: format }, began),
+                sendCompressed(
+                  // A tool for scores that takes no compressed requests is not asked to.
+                  {
+                    compression: format === null || acceptsGzip(format) ? compression : "none",
+                    gzip_refused
+                  },
+                  (isGzipped) => {
+                    const batch = { payload: body, spans, isGzipped, began }
+                    return format === null
+                      ? sendTraces(egress, ref, to, batch)
+                      : sendScores(egress, ref, to, format, batch)
+                  },
+                  rememberRefusedGzip(sql, ref.org_id, ref.destination_id)
+                ),
               onFailure: (error) =>
                 Effect.as(
                   Effect.logError("Could not decrypt a batch of spans or its destination", error),

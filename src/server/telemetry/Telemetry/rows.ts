@@ -1,7 +1,7 @@
 import { Array as Arr, Effect, Option, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { KeyId, OrgId, TelemetryDestinationId } from "../../../domain/Ids.ts"
-import { ScoreFormat, TraceMode } from "../../../domain/telemetry/TelemetryDestination.ts"
+import { Compression, ScoreFormat, TraceMode } from "../../../domain/telemetry/TelemetryDestination.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
 import { rowsOf } from "../../store/rows.ts"
 import type { Place } from "../../secrets/SecretBox.ts"
@@ -17,6 +17,7 @@ const DestinationRow = Schema.Struct({
   content: Schema.Boolean,
   trace: TraceMode,
   scores: ScoreFormat,
+  compression: Compression,
   created_at: TimestampFromDate,
   created_by_id: KeyId,
   created_by_name: Schema.String
@@ -30,6 +31,7 @@ const DestinationSummary = Schema.Struct({
   content: Schema.Boolean,
   trace: TraceMode,
   scores: ScoreFormat,
+  compression: Compression,
   created_at: TimestampFromDate,
   last_delivered_at: Schema.NullOr(TimestampFromDate),
   waiting_spans: Schema.Int,
@@ -41,7 +43,14 @@ const SealedAddress = Schema.Struct({ url: Schema.Uint8Array, headers: Schema.Ui
 export type SealedAddress = typeof SealedAddress.Type
 
 const summaryRows = rowsOf(DestinationSummary)
-const testedRows = rowsOf(Schema.Struct({ ...SealedAddress.fields, scores: ScoreFormat }))
+const testedRows = rowsOf(
+  Schema.Struct({
+    ...SealedAddress.fields,
+    scores: ScoreFormat,
+    compression: Compression,
+    gzip_refused: Schema.Boolean
+  })
+)
 
 /** The place of a sealed column, which is authenticated with it (AEAD). */
 export const destinationPlace = (
@@ -55,7 +64,7 @@ export const findDestination = Effect.fnUntraced(function* (sql: SqlClient.SqlCl
   return Option.fromUndefinedOr(
     yield* summaryRows.first(sql`
     SELECT
-      destination_id AS id, url_hint, content, trace, scores, created_at, last_delivered_at,
+      destination_id AS id, url_hint, content, trace, scores, compression, created_at, last_delivered_at,
       waiting_spans::float8 AS waiting_spans, dropped_spans::float8 AS dropped_spans
     FROM telemetry_destinations
     WHERE org_id = ${org_id}
@@ -75,6 +84,17 @@ export const findPreviousHint = (sql: SqlClient.SqlClient, org_id: OrgId) =>
       LIMIT 1
     `,
     (rows) => rows[0]?.url_hint ?? undefined
+  )
+
+/** Remembers that the collector takes requests without compression only. */
+export const rememberRefusedGzip = (sql: SqlClient.SqlClient, org_id: OrgId, destination_id: string) =>
+  Effect.asVoid(
+    Effect.orDie(sql`
+      UPDATE telemetry_destinations
+      SET gzip_refused = true
+      WHERE org_id = ${org_id}
+        AND destination_id = ${destination_id}
+    `)
   )
 
 /** Whether the organization owns this destination. */
@@ -162,7 +182,7 @@ export const claimTest = Effect.fnUntraced(function* (
     WHERE org_id = ${org_id}
       AND destination_id = ${destination_id}
       AND (tested_at > ${toDate(now)}::timestamptz - ${seconds}::float8 * interval '1 second') IS NOT TRUE
-    RETURNING url, headers, scores
+    RETURNING url, headers, scores, compression, gzip_refused
   `)
   )
 })

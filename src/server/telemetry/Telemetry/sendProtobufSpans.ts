@@ -1,6 +1,6 @@
 import { Effect } from "effect"
 import { promisify } from "node:util"
-import { gunzip, gzip } from "node:zlib"
+import { gzip } from "node:zlib"
 import {
   type CollectorResponse,
   classifyUnsuccessful,
@@ -8,11 +8,15 @@ import {
 } from "../../../domain/telemetry/OtlpResponse.ts"
 import { describeScoreStatus } from "../../../domain/telemetry/ScoresResponse.ts"
 import type { Egress } from "../../egress/Egress.ts"
-import { MAX_BATCH_BYTES } from "../Spans/SpanBuffer.ts"
 import { toProtobuf } from "./otlpProtobuf.ts"
-import { type CollectorAddress, type RequestDestination, sendOnce } from "./sendSpans.ts"
+import {
+  type CollectorAddress,
+  gunzipBatch,
+  type RequestDestination,
+  sendOnce,
+  type SpanRequest
+} from "./sendSpans.ts"
 
-const gunzipBytes = promisify(gunzip)
 const gzipBytes = promisify(gzip)
 
 /** Like `sendSpans`, for Phoenix, which takes spans over HTTP in Protobuf only. */
@@ -20,14 +24,12 @@ export const sendProtobufSpans = Effect.fnUntraced(function* (
   egress: Egress["Service"],
   destination: RequestDestination,
   to: CollectorAddress,
-  payload: Uint8Array,
-  _spans: number,
-  began?: number
+  { began, isGzipped, payload }: SpanRequest
 ) {
-  const json = yield* Effect.promise(() => gunzipBytes(payload, { maxOutputLength: MAX_BATCH_BYTES }))
+  const json = yield* gunzipBatch(payload)
   const protobuf = yield* toProtobuf(json.toString())
-  const body = yield* Effect.promise(() => gzipBytes(protobuf))
-  const request = { body, isGzipped: true, contentType: "application/x-protobuf" }
+  const body = isGzipped ? yield* Effect.promise(() => gzipBytes(protobuf)) : protobuf
+  const request = { body, isGzipped, contentType: "application/x-protobuf" }
   return yield* sendOnce(egress, destination, to, request, classify, began)
 })
 

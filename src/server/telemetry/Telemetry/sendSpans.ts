@@ -1,4 +1,6 @@
 import { Clock, Effect, Redacted, Schema } from "effect"
+import { promisify } from "node:util"
+import { gunzip } from "node:zlib"
 import type { OrgId } from "../../../domain/Ids.ts"
 import {
   type CollectorResponse,
@@ -6,11 +8,13 @@ import {
   classifyResponse,
   MAX_RESPONSE_BYTES
 } from "../../../domain/telemetry/OtlpResponse.ts"
+import type { Compression } from "../../../domain/telemetry/TelemetryDestination.ts"
 import { VERSION } from "../../../domain/Version.ts"
 import type { Egress } from "../../egress/Egress.ts"
 import { retryAfterMillis } from "../../egress/retryAfterMillis.ts"
 import type { EgressReason } from "../../egress/EgressFailed.ts"
 import type { SecretBox } from "../../secrets/SecretBox.ts"
+import { MAX_BATCH_BYTES } from "../Spans/SpanBuffer.ts"
 import { type SealedAddress, destinationPlace } from "./rows.ts"
 
 /** Longest request to a collector, in milliseconds: DNS, connect, TLS, request and response. */
@@ -54,29 +58,73 @@ const notRetried: ReadonlySet<EgressReason> = new Set([
   "MalformedResponse"
 ])
 
+/** The likely cause of a failure, for the operator. */
+const hints: Partial<Record<EgressReason, string>> = {
+  MalformedResponse: ": if this is a port for gRPC, use the one for OTLP/HTTP, usually 4318"
+}
+
 /** Identifies the destination of a request. */
 export interface RequestDestination {
   readonly destination_id: string
   readonly org_id: string
 }
 
-/** Sends one request with `spans` spans once, and interprets the response. `payload` is gzipped. */
+/** Decompresses a stored batch. */
+export const gunzipBatch = (payload: Uint8Array): Effect.Effect<Buffer> =>
+  Effect.promise(() => gunzipBytes(payload, { maxOutputLength: MAX_BATCH_BYTES }))
+
+const gunzipBytes = promisify(gunzip)
+
+/** A batch to send, and how. */
+export interface SpanRequest {
+  /** As it is stored: gzipped. */
+  readonly payload: Uint8Array
+  /** Its spans, or its scores. */
+  readonly spans: number
+  /** Whether it is sent compressed. */
+  readonly isGzipped: boolean
+  readonly began?: number | undefined
+}
+
+/** Sends one batch once, and interprets the response. */
 export const sendSpans = (
   egress: Egress["Service"],
   destination: RequestDestination,
   to: CollectorAddress,
-  payload: Uint8Array,
-  spans: number,
-  began?: number
+  { began, isGzipped, payload, spans }: SpanRequest
 ): Effect.Effect<ExportOutcome> =>
-  sendOnce(
-    egress,
-    destination,
-    to,
-    { body: payload, isGzipped: true },
-    (response) => classifyResponse(response, spans),
-    began
+  Effect.flatMap(isGzipped ? Effect.succeed(payload) : gunzipBatch(payload), (body) =>
+    sendOnce(
+      egress,
+      destination,
+      to,
+      { body, isGzipped },
+      (response) => classifyResponse(response, spans),
+      began
+    )
   )
+
+/** Statuses of a collector that cannot decompress a request. */
+const REFUSES_GZIP: ReadonlySet<number | null> = new Set([400, 415])
+
+/**
+ * Sends a request with the compression of its destination. With `auto`, a request that is refused is sent once more without compression, and
+ * `remember` runs if the collector takes it.
+ */
+export const sendCompressed = (
+  { compression, gzip_refused }: { readonly compression: Compression; readonly gzip_refused: boolean },
+  send: (isGzipped: boolean) => Effect.Effect<ExportOutcome>,
+  remember: Effect.Effect<void>
+): Effect.Effect<ExportOutcome> => {
+  if (compression !== "auto" || gzip_refused) return send(compression === "gzip")
+  return Effect.flatMap(send(true), (outcome) =>
+    outcome._tag === "Failed" && REFUSES_GZIP.has(outcome.status)
+      ? Effect.tap(send(false), ({ _tag }) =>
+          _tag === "Delivered" || _tag === "Partial" ? remember : Effect.void
+        )
+      : Effect.succeed(outcome)
+  )
+}
 
 /** Sends one request once, and interprets the response. */
 export const sendOnce = (
@@ -123,7 +171,7 @@ export const sendOnce = (
         onFailure: ({ phrase, reason }) =>
           Effect.succeed<ExportOutcome>(
             notRetried.has(reason)
-              ? { _tag: "Failed", error: phrase, status: null }
+              ? { _tag: "Failed", error: `${phrase}${hints[reason] ?? ""}`, status: null }
               : { _tag: "Retry", error: phrase, status: null, retryAfter: null }
           )
       })

@@ -1,10 +1,12 @@
 import { assert, layer } from "@effect/vitest"
 import { Deferred, Duration, Effect, Fiber } from "effect"
 import { SqlClient } from "effect/sql"
+import type { IncomingMessage, ServerResponse } from "node:http"
+import { Countersign } from "../../../../src/testing/index.ts"
 import { Delivery } from "../../../../src/server/delivery/Delivery.ts"
 import { Spans } from "../../../../src/server/telemetry/Spans.ts"
 import * as SpanRetention from "../../../../src/server/telemetry/Telemetry/Retention.ts"
-import { accepted, type CollectorResponse } from "../../../support/otlp/collector.ts"
+import { accepted, type CollectorResponse, startCollector } from "../../../support/otlp/collector.ts"
 import {
   awaitBatches,
   awaitOnlyBatch,
@@ -37,6 +39,7 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("Span exp
       assert.lengthOf(peer.spans(), 6)
       const [request] = peer.exports
       assert.strictEqual(request?.path, "/private-path")
+      assert.isTrue(request?.isGzipped)
       assert.strictEqual(request?.headers["authorization"], `Bearer ${TOKEN}`)
       const { created_at: _c, finished_at, id: _i, ...record } = batch
       assert.isNotNull(finished_at)
@@ -59,6 +62,56 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("Span exp
         yield* problemOf(admin.telemetry_destinations.replay({ params: { id, delivery: batch.id } })),
         "NOT_REPLAYABLE"
       )
+    })
+  )
+
+  it.effect("a collector that refuses compressed requests gets the others without compression", () =>
+    Effect.gen(function* () {
+      const refuses = (status: number) => (response: ServerResponse, request: IncomingMessage) => {
+        response.writeHead(request.headers["content-encoding"] === undefined ? 200 : status).end()
+      }
+      for (const status of [400, 415]) {
+        const { admin, id, org_id, peer } = yield* newTelemetryOrg(`plain ${status}`, refuses(status))
+        for (const batches of [1, 2]) {
+          yield* sendSpans(org_id, 2)
+          yield* awaitBatches(
+            admin,
+            id,
+            (list) => list.length === batches && list.every((one) => one.status === "delivered")
+          )
+        }
+        const sent = peer.exports.map(({ isGzipped, spans }) => [isGzipped, spans.length])
+        assert.deepStrictEqual(sent, [
+          [true, 2],
+          [false, 2],
+          [false, 2]
+        ])
+        assert.strictEqual((yield* shownDestination(admin)).pending_spans, 0)
+      }
+    })
+  )
+
+  it.effect("a destination is sent what its setting says, and a test event too", () =>
+    Effect.gen(function* () {
+      const countersign = yield* Countersign
+      const only = (encoding: string | undefined) => (response: ServerResponse, request: IncomingMessage) => {
+        response.writeHead(request.headers["content-encoding"] === encoding ? 200 : 400).end()
+      }
+      for (const [compression, encoding, delivered] of [
+        ["auto", undefined, true],
+        ["none", undefined, true],
+        ["none", "gzip", false],
+        ["gzip", "gzip", true],
+        ["gzip", undefined, false]
+      ] as const) {
+        const name = `${compression} ${encoding}`
+        const admin = yield* countersign.clientWith(yield* countersign.key({}, name))
+        const { url } = yield* startCollector(only(encoding))
+        const { id } = yield* admin.telemetry_destinations.create({ payload: { url, compression } })
+        const tested = yield* Effect.result(admin.telemetry_destinations.test({ params: { id } }))
+        assert.strictEqual(tested._tag === "Success", delivered, name)
+        assert.strictEqual((yield* shownDestination(admin)).compression, compression)
+      }
     })
   )
 
@@ -408,7 +461,7 @@ layer(service({ environment: { ...byHand, COUNTERSIGN_TELEMETRY_QUEUE_LIMIT: "6"
 
   it.effect("a replay is refused while spans that are not stored yet fill the queue", () =>
     Effect.gen(function* () {
-      const { admin, id, org_id } = yield* newTelemetryOrg("full in memory", [{ status: 400 }, accepted])
+      const { admin, id, org_id } = yield* newTelemetryOrg("full in memory", [{ status: 404 }, accepted])
       yield* sendSpans(org_id, 1)
       const failed = yield* awaitOnlyBatch(admin, id, "failed")
       const replay = admin.telemetry_destinations.replay({ params: { id, delivery: failed.id } })
@@ -424,7 +477,7 @@ layer(service({ environment: { ...byHand, COUNTERSIGN_TELEMETRY_QUEUE_LIMIT: "6"
 
   it.effect("a replay beyond the queue limit is refused with QUEUE_FULL", () =>
     Effect.gen(function* () {
-      const { admin, id, org_id, peer } = yield* newTelemetryOrg("full", [{ status: 400 }, "never"])
+      const { admin, id, org_id, peer } = yield* newTelemetryOrg("full", [{ status: 404 }, "never"])
       yield* sendSpans(org_id, 3)
       const failed = yield* awaitOnlyBatch(admin, id, "failed")
       yield* sendSpans(org_id, 4)

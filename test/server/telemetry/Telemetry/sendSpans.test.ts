@@ -22,7 +22,11 @@ const to = {
 
 const send = (egress: Egress["Service"]) =>
   Effect.flatMap(TelemetryDestinationId.generate, (id) =>
-    sendSpans(egress, { org_id: "org_1", destination_id: id }, to, new Uint8Array(), 1)
+    sendSpans(egress, { org_id: "org_1", destination_id: id }, to, {
+      payload: new Uint8Array(),
+      spans: 1,
+      isGzipped: true
+    })
   )
 
 /** Typical reasons, and the outcome for the batch. */

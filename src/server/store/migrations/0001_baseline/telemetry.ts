@@ -17,7 +17,10 @@ CREATE TABLE telemetry_destinations (
   tested_at timestamptz, -- When a test was last sent; null: never.
   trace text NOT NULL DEFAULT 'own', -- Whether a run is a trace of its own, or part of the trace that its request names.
   scores text NOT NULL DEFAULT 'span', -- How feedback is exported as a score.
+  compression text NOT NULL DEFAULT 'auto', -- Whether requests are compressed.
+  gzip_refused boolean NOT NULL DEFAULT false, -- Whether the collector refused a compressed request that it took without compression.
   PRIMARY KEY (org_id),
+  CHECK (compression IN ('auto', 'gzip', 'none')),
   CHECK (scores IN ('span', 'log', 'langfuse', 'phoenix', 'braintrust')),
   CHECK (trace IN ('own', 'join'))
 ) WITH (fillfactor=50);
