@@ -146,6 +146,13 @@ export type RunRecord = typeof RunRecord.Type
 /** A valid W3C Trace Context `traceparent` of version 00 (section 3.2). */
 const TRACEPARENT = /^00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}$/
 
-/** The caller's span, or null if the header names none that is valid. A run starts its own trace and links to that span. */
-export const parseTraceparent = (header: string | undefined): string | null =>
-  header !== undefined && TRACEPARENT.test(header) ? header : null
+/** One of a later version, which begins with the members of version 00 and may have more. Version ff is none. */
+const LATER_TRACEPARENT = /^(?!00|ff)[0-9a-f]{2}(-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2})(?:-.*)?$/
+
+/**
+ * The caller's span as version 00, or null if the header names none that is valid. A run starts its own trace and links to that span.
+ */
+export const parseTraceparent = (header: string | undefined): string | null => {
+  const text = header?.replace(LATER_TRACEPARENT, "00$1")
+  return text !== undefined && TRACEPARENT.test(text) ? text : null
+}

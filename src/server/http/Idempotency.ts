@@ -83,7 +83,8 @@ export const layer: Layer.Layer<Idempotent, never, SqlClient.SqlClient | SecretB
           const unsealed = yield* Effect.orDie(
             box.unseal(responsePlace(idempotencyKey), Option.getOrThrow(sealed))
           )
-          return yield* Effect.map(Effect.orDie(decodeResponse(Redacted.value(unsealed))), toResponse)
+          const stored = yield* Effect.orDie(decodeResponse(Redacted.value(unsealed)))
+          return HttpServerResponse.setHeader(toResponse(stored), "idempotent-replayed", "true")
         }
         const response = yield* yieldingOnly(operation)
         const stored = yield* Effect.orDie(Effect.flatMap(fromResponse(response), encodeResponse))

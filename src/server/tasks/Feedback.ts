@@ -237,7 +237,8 @@ export class Feedback extends Context.Service<
         create: Effect.fnUntraced(function* (input) {
           const { actor, org_id } = yield* AuthorizedEither("feedback.write", "feedback.create")
           const score = yield* scoreOf(input)
-          const trace_id = parseTraceId(input.inference_log_id)
+          // Clients that keep trace ids in a column for UUIDs send them with hyphens or in capital letters.
+          const trace_id = parseTraceId(input.inference_log_id.replaceAll("-", "").toLowerCase())
           if (Option.isNone(trace_id)) return yield* noRun
           const run = yield* Effect.orDie(findRunTask({ org_id, trace_id: trace_id.value }))
           if (Option.isNone(run)) return yield* noRun

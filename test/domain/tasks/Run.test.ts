@@ -9,10 +9,18 @@ describe("parseTraceparent", () => {
     assert.strictEqual(parseTraceparent(`00-${trace}-${span}-01`), `00-${trace}-${span}-01`)
   })
 
+  it("one of a later version is read as version 00, without the members that it adds", () => {
+    for (const header of [`01-${trace}-${span}-01`, `cc-${trace}-${span}-01-what-the-future-holds`]) {
+      assert.strictEqual(parseTraceparent(header), `00-${trace}-${span}-01`)
+    }
+  })
+
   it.each([
     undefined,
     "",
-    `01-${trace}-${span}-01`,
+    `ff-${trace}-${span}-01`,
+    `01-${trace}-${span}-01more`,
+    `01-${"0".repeat(32)}-${span}-01`,
     `00-${trace}-${span}`,
     `00-${"0".repeat(32)}-${span}-01`,
     `00-${trace}-${"0".repeat(16)}-01`,

@@ -106,6 +106,16 @@ layer(service(), { excludeTestServices: true })("Idempotency", (it) => {
     })
   )
 
+  it.effect("a replayed response says so", () =>
+    Effect.gen(function* () {
+      const key = yield* (yield* Countersign).key({}, "replayed")
+      const replays = []
+      for (const _ of [1, 2, 3])
+        replays.push((yield* create(key, "one", "marked")).headers.get("idempotent-replayed"))
+      assert.deepStrictEqual(replays, [null, "true", "true"])
+    })
+  )
+
   it.effect("a rejected request does not use up its key", () =>
     Effect.gen(function* () {
       const key = yield* (yield* Countersign).key({}, "refused")

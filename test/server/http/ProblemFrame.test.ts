@@ -307,6 +307,7 @@ layer(service().pipe(Layer.provide(Logger.layer([logger]))), { excludeTestServic
             const again = yield* send(path, { headers })
             assert.strictEqual(again.status, 304, `${path} ${encoding}`)
             assert.strictEqual(again.headers.get("etag"), etag)
+            assert.strictEqual((yield* send(path, { headers: { "if-none-match": "*" } })).status, 304)
             const other = { ...headers, "accept-encoding": encoding === "br" ? "gzip" : "br" }
             assert.strictEqual((yield* send(path, { headers: other })).status, 200)
           }

@@ -56,4 +56,4 @@ export const respondWith = (
 }
 
 const matches = (condition: string, etag: string): boolean =>
-  condition.split(",").some((one) => one.trim().replace(/^W\//, "") === etag)
+  condition.trim() === "*" || condition.split(",").some((one) => one.trim().replace(/^W\//, "") === etag)
