@@ -146,8 +146,8 @@ export const plantedBugs: Readonly<Record<string, ReadonlyArray<PlantedBug>>> = 
   "attempt-fence": [
     {
       file: model,
-      from: "return row?.attempt === attempt && transaction.get",
-      to: "return row !== undefined && transaction.get"
+      from: "return row?.attempt === attempt && model",
+      to: "return row !== undefined && model"
     },
     {
       file: model,
@@ -188,8 +188,8 @@ export const plantedBugs: Readonly<Record<string, ReadonlyArray<PlantedBug>>> = 
 
 const root = new URL("../../", import.meta.url)
 
-/** Plants a bug in all modules that are loaded from now on. */
-export const plant = (name: string): void => {
+/** The modules with a bug, by URL. */
+export const withBug = (name: string): ReadonlyMap<string, string> => {
   const bug = plantedBugs[name]
   if (bug === undefined) throw new Error(`No bug ${name}. There are: ${Object.keys(plantedBugs).join(", ")}`)
   const sources = new Map<string, string>()
@@ -202,6 +202,12 @@ export const plant = (name: string): void => {
       text.replace(from, () => to)
     )
   }
+  return sources
+}
+
+/** Plants a bug in all modules that are loaded from now on. */
+export const plant = (name: string): void => {
+  const sources = withBug(name)
   registerHooks({
     load: (loaded, context, next) => {
       const result = next(loaded, context)
