@@ -9,7 +9,8 @@ import { listenOnFreePort } from "./listenOnFreePort.ts"
 export interface Account {
   name?: string
   email?: string
-  email_verified?: boolean
+  /** Some providers state it as text. */
+  email_verified?: boolean | string
   groups?: ReadonlyArray<string>
 }
 
@@ -35,7 +36,10 @@ export interface IdentityProvider {
   ) => string
   /** Stops answering, and answers again as a new process with new keys. */
   readonly stop: () => Promise<void>
-  readonly restart: (configuration?: Partial<Configuration>) => Promise<void>
+  readonly restart: (
+    configuration?: Partial<Configuration>,
+    client?: Readonly<Record<string, unknown>>
+  ) => Promise<void>
 }
 
 const signingKey = () => ({
@@ -116,7 +120,7 @@ const start = async (redirectUri: string, clientKey: JWK | undefined): Promise<I
     if (typeof client.backchannelLogout === "function") await client.backchannelLogout(subject, session)
   }
 
-  const restart = async (configuration: Partial<Configuration> = {}) => {
+  const restart: IdentityProvider["restart"] = async (configuration = {}, registration = {}) => {
     const key = signingKey()
     const provider = new Provider(issuer, {
       clients: [
@@ -128,7 +132,8 @@ const start = async (redirectUri: string, clientKey: JWK | undefined): Promise<I
           redirect_uris: [redirectUri],
           id_token_signed_response_alg: "ES256",
           backchannel_logout_uri: redirectUri.replace("/callback", "/logout"),
-          backchannel_logout_session_required: true
+          backchannel_logout_session_required: true,
+          ...registration
         }
       ],
       cookies: { keys: ["a key of the test"] },

@@ -9,7 +9,7 @@ import { Egress } from "../egress/Egress.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { People, type Admission, type VerifiedPerson } from "../identity/People.ts"
 import { type HttpFetch, makeBoundedFetch, type ProviderFetch } from "./SingleSignOn/boundedFetch.ts"
-import { personOf } from "./SingleSignOn/claims.ts"
+import { hasGroups, lacksClaims, personOf, unreadableClaims, withUserinfo } from "./SingleSignOn/claims.ts"
 import { type LogoutTarget, makeLogoutKeys, verifyLogoutToken } from "./SingleSignOn/logoutToken.ts"
 import { makeProviderMetadata } from "./SingleSignOn/providerMetadata.ts"
 import { readMetadata } from "./SingleSignOn/readMetadata.ts"
@@ -29,6 +29,9 @@ export const SIGN_IN_LIFETIME: Duration.Duration = Duration.minutes(10)
 
 /** Pause between two readings of the provider's keys because a signature named an unknown key. */
 const KEY_REFRESH_MILLIS = 5_000
+
+/** How userinfo may be signed if the provider does not say: with any key of its own. */
+const SIGNATURES = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 
 /** Longest session ID of the provider. */
 const MAX_SID = 255
@@ -265,7 +268,30 @@ const make = Effect.fnUntraced(function* (settings: SingleSignOnSettings, public
     yield* call("checking the signature", check(keys.copy))
   })
 
-  /** Exchanges the code, and returns the claims of the ID token and, for groups that it does not have, of the userinfo endpoint. */
+  /** Reads the userinfo, which can be signed. */
+  const readUserinfo = Effect.fnUntraced(function* (
+    server: oauth.AuthorizationServer,
+    { access_token }: oauth.TokenEndpointResponse,
+    subject: string
+  ) {
+    const response = yield* call("reading the userinfo", () =>
+      oauth.userInfoRequest(server, client, access_token, options)
+    )
+    const isSigned = response.headers.get("content-type")?.startsWith("application/jwt") === true
+    const { userinfo_signing_alg_values_supported = SIGNATURES } = server
+    const claims = yield* call("reading the userinfo", () =>
+      oauth.processUserInfoResponse(
+        { ...server, userinfo_signing_alg_values_supported },
+        client,
+        subject,
+        response
+      )
+    )
+    if (isSigned) yield* checkSignature(server, response)
+    return claims
+  })
+
+  /** Exchanges the code, and returns the claims of the ID token and, for those that it does not have, of the userinfo endpoint. */
   const exchange = Effect.fnUntraced(function* (
     server: oauth.AuthorizationServer,
     { secret }: Pending,
@@ -293,17 +319,18 @@ const make = Effect.fnUntraced(function* (settings: SingleSignOnSettings, public
     yield* checkSignature(server, response)
     const claims = oauth.getValidatedIdTokenClaims(tokens)
     if (claims === undefined) return yield* invalid
-    if (claims[settings.groupsClaim] !== undefined || server.userinfo_endpoint === undefined) return claims
-    const userinfo = yield* call("reading the userinfo", async () =>
-      oauth.processUserInfoResponse(
-        server,
-        client,
-        claims.sub,
-        await oauth.userInfoRequest(server, client, tokens.access_token, options)
-      )
-    )
-    // Signed claims win.
-    return { ...userinfo, ...claims }
+    const { groupsClaim } = settings
+    if (!lacksClaims(claims, groupsClaim) || server.userinfo_endpoint === undefined) return claims
+    const reading = readUserinfo(server, tokens, claims.sub)
+    // Without groups nobody has access; a name and an address may be missing.
+    const userinfo = yield* hasGroups(claims, groupsClaim)
+      ? Effect.orElseSucceed(reading, () => ({}))
+      : reading
+    const complete = withUserinfo(claims, userinfo)
+    for (const fault of unreadableClaims(complete, groupsClaim)) {
+      yield* Effect.logWarning("Single sign-on: a claim cannot be read", fault)
+    }
+    return complete
   })
 
   /** Fails for a person whom the provider has authenticated. The log says who it was, and what their access was decided by. */

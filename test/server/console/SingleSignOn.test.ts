@@ -655,7 +655,9 @@ describe("SingleSignOn", () => {
           for (const [email, email_verified, status] of [
             ["ada@example.com", true, 200],
             ["ada@EXAMPLE.com", true, 200],
+            ["ada@example.com", "true", 200],
             ["ada@example.com", false, 403],
+            ["ada@example.com", "false", 403],
             ["ada@example.com.attacker.example", true, 403],
             ["example.com@attacker.example", true, 403]
           ] as const) {
@@ -666,6 +668,35 @@ describe("SingleSignOn", () => {
         }),
       { COUNTERSIGN_OIDC_EMAIL_DOMAINS: "example.org,example.com" }
     )
+  )
+
+  it.live.each([{}, { userinfo_signed_response_alg: "ES256" }])(
+    "claims that the ID token has not come from the userinfo, also from a signed one: %j",
+    (client) => {
+      const log = makeLog()
+      return withProvider(
+        (provider, url) =>
+          Effect.gen(function* () {
+            const features = {
+              devInteractions: { enabled: false },
+              backchannelLogout: { enabled: true },
+              jwtUserinfo: { enabled: true }
+            }
+            // Then the ID token has the subject only.
+            yield* Effect.promise(() => provider.restart({ conformIdTokenClaims: true, features }, client))
+            const { session } = yield* signIn(url)
+            assert.deepInclude(session?.key, { name: "Ada Lovelace" })
+            provider.accounts.set("ada", { email: "ada@example.com", email_verified: "perhaps" })
+            assert.isNull((yield* signIn(url)).session)
+            assert.deepInclude(log.find("a claim cannot be read"), {
+              claim: "email_verified",
+              expected: "true or false",
+              got: "a value of the type string"
+            })
+          }),
+        { COUNTERSIGN_OIDC_EMAIL_DOMAINS: "example.com" }
+      ).pipe(Effect.provide(log.layer))
+    }
   )
 
   it.live("a refused person is in the log with the subject and the groups that the provider stated", () => {
