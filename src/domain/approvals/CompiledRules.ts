@@ -229,11 +229,22 @@ const evaluate = (
   return question ?? withNote(builtInRuling, notAllowed)
 }
 
-/** The question, which also needs the approvals that another rule asks for, because that one could match instead. */
-const withApprovalsOf = (question: Ruling, { terms }: Ruling): Ruling => ({
-  ...question,
-  terms: { ...question.terms, quorum: uniteQuorums(question.terms.quorum, terms.quorum) }
-})
+/** The question, which also needs the approvals that another rule asks for, because that one could match instead: by admins only if both do. */
+const withApprovalsOf = (question: Ruling, { terms }: Ruling): Ruling => {
+  const { escalation_seconds, quorum, review_seconds } = question.terms
+  return {
+    ...question,
+    terms: {
+      ...question.terms,
+      quorum: uniteQuorums(quorum, terms.quorum),
+      review_seconds: Math.max(review_seconds, terms.review_seconds),
+      escalation_seconds:
+        escalation_seconds === null || terms.escalation_seconds === null
+          ? null
+          : Math.max(escalation_seconds, terms.escalation_seconds)
+    }
+  }
+}
 
 /**
  * The condition because of which a rule does not match; undefined if all hold. One that does not hold decides, whatever the others are:

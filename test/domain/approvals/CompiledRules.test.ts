@@ -435,6 +435,25 @@ describe("Rules with conditions", () => {
     assert.deepStrictEqual(quorumOf([rule({ when: [amount("at_most", 1)], quorum: two }), small]), two)
   })
 
+  it("lets admins decide what cannot be judged only if every rule that could match escalates, after the longest windows", () => {
+    const terms = (rules: ReadonlyArray<ApprovalRule>) => {
+      const { escalation_seconds, review_seconds } = evaluate(rules, { amount: "5" }).terms
+      return { escalation_seconds, review_seconds }
+    }
+    const large = rule({
+      when: [condition({ pointer: "/amount", op: "greater_than", value: 1000 })],
+      quorum: [{ count: 1, group: "legal" }],
+      review_seconds: 1,
+      escalation_seconds: 60
+    })
+    const finance = rule({ quorum: [{ count: 1, group: "finance" }], review_seconds: 900 })
+    assert.deepStrictEqual(terms([large, finance]), { escalation_seconds: null, review_seconds: 900 })
+    assert.deepStrictEqual(terms([large, { ...finance, escalation_seconds: 120 }]), {
+      escalation_seconds: 120,
+      review_seconds: 900
+    })
+  })
+
   it("a condition that does not hold decides, whatever the others are", () => {
     const guarded = {
       ...noEvil,
@@ -495,7 +514,8 @@ describe("Rules with conditions", () => {
         effect: fc.constantFrom("allow" as const, "reject" as const, "require_approval" as const),
         when: fc.array(conditions, { maxLength: 3 }),
         people: fc.integer({ min: 1, max: 3 }),
-        group: fc.constantFrom(null, "finance", "legal")
+        group: fc.constantFrom(null, "finance", "legal"),
+        escalation: fc.constantFrom(null, 60, 600)
       }),
       { maxLength: 4 }
     )
@@ -503,15 +523,22 @@ describe("Rules with conditions", () => {
     const wrong = fc.constantFrom<Schema.Json | undefined>(undefined, null, {}, { x: 1 })
     fc.assert(
       fc.property(rules, args, fc.constantFrom(...names), wrong, (given, value, name, replacement) => {
-        const list = given.map(({ effect, group, people, when }) =>
-          rule({ effect, when: when.map((one) => condition(one)), quorum: [{ count: people, group }] })
+        const list = given.map(({ effect, escalation, group, people, when }) =>
+          rule({
+            effect,
+            when: when.map((one) => condition(one)),
+            quorum: [{ count: people, group }],
+            escalation_seconds: escalation
+          })
         )
         const before = evaluate(list, value)
         const { [name]: _, ...rest } = value
         const after = evaluate(list, replacement === undefined ? rest : { ...rest, [name]: replacement })
         if (before.effect !== "allow") assert.notStrictEqual(after.effect, "allow")
-        if (before.effect === "require_approval" && after.effect === "require_approval")
-          assert.deepStrictEqual(uniteQuorums(after.terms.quorum, before.terms.quorum), after.terms.quorum)
+        if (before.effect !== "require_approval" || after.effect !== "require_approval") return
+        assert.deepStrictEqual(uniteQuorums(after.terms.quorum, before.terms.quorum), after.terms.quorum)
+        if (before.rule_id !== null && before.terms.escalation_seconds === null)
+          assert.isNull(after.terms.escalation_seconds)
       }),
       { numRuns: 5_000 }
     )
