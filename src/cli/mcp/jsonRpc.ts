@@ -80,6 +80,9 @@ const classify = (value: unknown): RpcMessage | InvalidMessage => {
     : invalid(id, INVALID_REQUEST, "A response must have a result or an error.")
 }
 
+/** Names of the members of messages. */
+const MEMBERS: ReadonlySet<string> = new Set(["jsonrpc", "id", "method", "params", "result", "error"])
+
 /** Reads JSON; undefined if it is none. */
 export const parseJson = (text: string): { readonly value: unknown } | undefined => {
   try {
@@ -132,4 +135,26 @@ export const forwardedMessage = (message: RpcMessage): string => {
     method,
     ...(params === undefined ? {} : { params })
   })
+}
+
+/** A message that is passed on: as it came, since a number in it may be no double. */
+export interface RelayedMessage {
+  readonly message: RpcMessage | InvalidMessage
+  /** Its text, on one line. */
+  readonly line: string
+}
+
+/**
+ * Reads a message that is passed on to a reader of lines. Other members than those of JSON-RPC are left out: a parser that ignores case would
+ * take `ID` for the id of a response.
+ */
+export const parseRelayed = (text: string): RelayedMessage => {
+  const parsed = parseJson(text)
+  const message = parsed === undefined ? parseMessage(text) : classify(parsed.value)
+  const isPlain = isObject(parsed?.value) && Object.keys(parsed.value).every((name) => MEMBERS.has(name))
+  return {
+    message,
+    // In JSON, line breaks are white space: those in a string are escaped.
+    line: isPlain || message.kind === "invalid" ? text.replaceAll(/[\r\n]/g, " ") : forwardedMessage(message)
+  }
 }

@@ -40,8 +40,8 @@ export interface ClientRequests {
   readonly isUnanswered: (id: RpcId) => boolean
   /** Answers a request. */
   readonly answer: (id: RpcId, outcome: RpcOutcome) => Promise<void>
-  /** Answers a request with a response of the server as it came. */
-  readonly answerWith: (id: RpcId, text: string) => Promise<void>
+  /** Answers a request with the line of the server's response. */
+  readonly answerWith: (id: RpcId, line: string) => Promise<void>
   readonly fail: (id: RpcId, code: number, message: string) => Promise<void>
   readonly notify: (method: string, params?: JsonObject) => void
   /** Waits, with notifications that keep the client from giving up. */
@@ -99,9 +99,9 @@ export const makeClientRequests = ({
     calls: () => openCalls,
     isUnanswered: (id) => unanswered.has(id),
     answer,
-    answerWith: async (id, text) => {
+    answerWith: async (id, line) => {
       unanswered.delete(id)
-      await write(text)
+      await write(line)
     },
     fail,
     notify,

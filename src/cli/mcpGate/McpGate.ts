@@ -5,6 +5,7 @@ import { capabilitiesOf } from "../mcp/protocol.ts"
 import {
   formatMessage,
   isObject,
+  type JsonObject,
   METHOD_NOT_FOUND,
   parseStrictMessage,
   type RpcRequest,
@@ -60,6 +61,17 @@ const METHODS: ReadonlySet<string> = new Set([
 
 /** Requests whose result has the server's instructions for the model. */
 const DESCRIBING: ReadonlySet<string> = new Set(["initialize", "server/discover"])
+
+/** The members of results that models or people see. */
+const SHOWN: ReadonlySet<string> = new Set(["instructions", "tools"])
+
+/** Whether a parser that ignores case would take a member for another one that the gate has examined, as Go's takes `Tools`, and `toolſ`. */
+const isVariant = (name: string): boolean => !SHOWN.has(name) && SHOWN.has(name.toUpperCase().toLowerCase())
+
+const hasVariants = (result: JsonObject): boolean => Object.keys(result).some(isVariant)
+
+const withoutVariants = (result: JsonObject): JsonObject =>
+  Object.fromEntries(Object.entries(result).filter(([name]) => !isVariant(name)))
 
 /** Most requests at a time. */
 const MAX_REQUESTS = 1_000
@@ -152,23 +164,25 @@ export const startMcpGate = async (options: McpGateOptions): Promise<McpGate> =>
   const passOn = async (request: RpcRequest): Promise<void> => {
     const response = await link.forward(request)
     if (response.state !== "answered") return requests.fail(request.id, SERVER_FAILED, response.reason)
-    const { outcome, text } = response
+    const { line, outcome } = response
     const result = "result" in outcome && isObject(outcome.result) ? outcome.result : undefined
     if (result !== undefined && DESCRIBING.has(request.method)) {
       const described = await tools.examineInstructions(result)
-      if (described["instructions"] !== result["instructions"])
-        return requests.answer(request.id, { result: described })
+      if (described["instructions"] !== result["instructions"] || hasVariants(result))
+        return requests.answer(request.id, { result: withoutVariants(described) })
     }
     if (result !== undefined && request.method === "tools/list") {
       const listed = listOf(result).tools
       const visible = await tools.examine(result)
-      if (visible.length !== listed.length || visible.some((tool, index) => tool !== listed[index])) {
+      const isChanged =
+        visible.length !== listed.length || visible.some((tool, index) => tool !== listed[index])
+      if (isChanged || hasVariants(result)) {
         // The list's own `_meta` can be about the changes that nobody has approved.
-        const { _meta, ...list } = result
+        const { _meta, ...list } = withoutVariants(result)
         return requests.answer(request.id, { result: { ...list, tools: visible } })
       }
     }
-    await requests.answerWith(request.id, text)
+    await requests.answerWith(request.id, line)
   }
 
   /** Cancels a call. Returns whether the server need not know, since it has not got it. */

@@ -1,6 +1,6 @@
 import {
   type JsonObject,
-  parseMessage,
+  parseRelayed,
   type RpcId,
   type RpcMessage,
   type RpcOutcome,
@@ -12,9 +12,9 @@ import { NotExecuted, type Upstream, type UpstreamEvents } from "./Upstream.ts"
 /** Begins the ids of the gate's own requests to the server. */
 const OWN_ID = "countersign-gate-"
 
-/** How the server answered, and its message as it came; or why it did not: `refused` if it has certainly not executed the request. */
+/** How the server answered, and its message as a line; or why it did not: `refused` if it has certainly not executed the request. */
 export type ServerResponse =
-  | { readonly state: "answered"; readonly outcome: RpcOutcome; readonly text: string }
+  | { readonly state: "answered"; readonly outcome: RpcOutcome; readonly line: string }
   | { readonly state: "refused"; readonly reason: string }
   | { readonly state: "lost"; readonly reason: string }
 
@@ -40,8 +40,8 @@ export interface ServerLink {
 
 export interface ServerLinkOptions {
   readonly connect: (events: UpstreamEvents) => Promise<Upstream>
-  /** The server sent a request or a notification, which is for the client. */
-  readonly onMessage: (text: string) => Promise<void>
+  /** The server sent a request or a notification, which is for the client: its line. */
+  readonly onMessage: (line: string) => Promise<void>
   /** The server's tools have changed. */
   readonly onToolsChanged: () => void
   /** The server has ended. */
@@ -62,13 +62,13 @@ export const openServerLink = async ({
 
   const upstream = await connect({
     onMessage: async (text) => {
-      const message = parseMessage(text)
+      const { line, message } = parseRelayed(text)
       if (message.kind === "invalid") return log(`the server sent no message: ${message.error.message}`)
       if (message.kind === "notification" && message.method === "notifications/tools/list_changed")
         onToolsChanged()
-      if (message.kind !== "response") return onMessage(text)
+      if (message.kind !== "response") return onMessage(line)
       // A response to a request that was not sent, or was answered before, is dropped.
-      forwarded.get(message.id)?.({ state: "answered", outcome: message.outcome, text })
+      forwarded.get(message.id)?.({ state: "answered", outcome: message.outcome, line })
     },
     onEnd: (reason) => {
       endReason = reason

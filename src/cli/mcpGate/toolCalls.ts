@@ -116,12 +116,12 @@ export const makeToolCalls = ({
     request: RpcRequest,
     record: CallRecord,
     end: CallEnd,
-    text?: string
+    line?: string
   ): Promise<void> => {
     // The response to a request that was cancelled is not expected.
     if (requests.findCall(request.id)?.abort.signal.aborted !== true) {
-      if (text === undefined) await requests.answer(request.id, responseFor(end, isStateless(request.params)))
-      else await requests.answerWith(request.id, text)
+      if (line === undefined) await requests.answer(request.id, responseFor(end, isStateless(request.params)))
+      else await requests.answerWith(request.id, line)
     }
     await calls.conclude(record, end)
   }
@@ -155,7 +155,7 @@ export const makeToolCalls = ({
       await journal.ended(record.step_id, end)
       return finish(request, record, end)
     }
-    const { outcome, text } = response
+    const { line, outcome } = response
     if (
       "result" in outcome &&
       isObject(outcome.result) &&
@@ -175,7 +175,7 @@ export const makeToolCalls = ({
     }
     const end = endOf(outcome)
     await journal.ended(record.step_id, end)
-    return finish(request, record, end, text)
+    return finish(request, record, end, line)
   }
 
   /** Answers a request with a link to the approval, which the client shows before it sends the call again. */
