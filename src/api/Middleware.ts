@@ -33,7 +33,7 @@ export class RequestBody extends HttpApiMiddleware.Service<RequestBody>()("count
 }) {}
 
 /**
- * Refuses a body whose names, reasons, descriptions or metadata contain a credential of the organization, an API key or a secret of a
+ * Refuses a body whose names, reasons, templates, descriptions or metadata contain a credential of the organization, an API key or a secret of a
  * recognizable kind.
  */
 export class CredentialFree extends HttpApiMiddleware.Service<

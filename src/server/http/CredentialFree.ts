@@ -7,7 +7,13 @@ import { collectTexts, containsCredential } from "../../domain/redaction/Redacti
 import { KnownSecrets } from "../secrets/KnownSecrets.ts"
 
 /** Members whose texts say what a thing is or why: lists, logs and emails show them, and nothing redacts them. */
-const DESCRIPTIVE: ReadonlySet<string> = new Set(["name", "reason", "description", "metadata"])
+const DESCRIPTIVE: ReadonlySet<string> = new Set([
+  "name",
+  "reason",
+  "summary_template",
+  "description",
+  "metadata"
+])
 
 /** Refuses bodies with a known credential in a descriptive member, of the body itself or of an element of its lists. */
 export const layer: Layer.Layer<CredentialFree, never, KnownSecrets> = Layer.effect(
@@ -30,7 +36,7 @@ export const layer: Layer.Layer<CredentialFree, never, KnownSecrets> = Layer.eff
             const errors = faults.map(({ pointer }) => ({ pointer, detail: "Contains a credential." }))
             return yield* new InvalidRequest({
               detail:
-                "A name, reason, description or metadata contains a credential. They are shown to people and not redacted: leave it out.",
+                "A name, reason, template, description or metadata contains a credential. They are shown to people and not redacted: leave it out.",
               errors
             })
           }

@@ -7,42 +7,52 @@ import { pointersOf, service } from "../../support/service.ts"
 const token = ["ghp", "1Q2w3E4r5T6y7U8i9O0pAsDfGhJkLzXcVbNm"].join("_")
 
 layer(service(), { excludeTestServices: true })("CredentialFree", (it) => {
-  it.effect("a credential in a name, reason, description or metadata is refused with its place", () =>
-    Effect.gen(function* () {
-      const { client, key } = yield* Countersign
-      const admin = yield* client({}, "credentials")
-      const apiKey = Redacted.value(yield* key({ name: "other" }, "credentials"))
-      const { endpoint, secret } = yield* admin.notification_endpoints.create({
-        payload: { url: "https://93.184.215.14/hook", events: ["approval.requested"] }
-      })
-      const rule = { effect: "allow" as const, reason: "ordinary" }
-      const params = { id: endpoint.id }
-      for (const credential of [apiKey, secret, token]) {
-        const text = `see ${credential}`
-        for (const [pointer, attempt] of [
-          ["#/name", Effect.flip(admin.api_keys.create({ payload: { name: text, preset: "hook" } }))],
-          [
-            "#/description",
-            Effect.flip(admin.notification_endpoints.update({ params, payload: { description: text } }))
-          ],
-          [
-            "#/rules/1/reason",
-            Effect.flip(
-              admin.approval_rules.replace({ payload: { rules: [rule, { ...rule, reason: text }] } })
-            )
-          ],
-          [
-            "#/metadata",
-            Effect.flip(admin.sessions.create({ payload: { metadata: { deep: [{ [text]: 1 }] } } }))
-          ]
-        ] as const) {
-          const refused = yield* attempt
-          assert.strictEqual(refused._tag, "INVALID_REQUEST", pointer)
-          assert.deepStrictEqual(pointersOf(refused), [pointer])
-          assert.notInclude(JSON.stringify(refused), credential)
+  it.effect(
+    "a credential in a name, reason, template, description or metadata is refused with its place",
+    () =>
+      Effect.gen(function* () {
+        const { client, key } = yield* Countersign
+        const admin = yield* client({}, "credentials")
+        const apiKey = Redacted.value(yield* key({ name: "other" }, "credentials"))
+        const { endpoint, secret } = yield* admin.notification_endpoints.create({
+          payload: { url: "https://93.184.215.14/hook", events: ["approval.requested"] }
+        })
+        const rule = { effect: "allow" as const, reason: "ordinary" }
+        const params = { id: endpoint.id }
+        for (const credential of [apiKey, secret, token]) {
+          const text = `see ${credential}`
+          for (const [pointer, attempt] of [
+            ["#/name", Effect.flip(admin.api_keys.create({ payload: { name: text, preset: "hook" } }))],
+            [
+              "#/description",
+              Effect.flip(admin.notification_endpoints.update({ params, payload: { description: text } }))
+            ],
+            [
+              "#/rules/1/reason",
+              Effect.flip(
+                admin.approval_rules.replace({ payload: { rules: [rule, { ...rule, reason: text }] } })
+              )
+            ],
+            [
+              "#/rules/0/summary_template",
+              Effect.flip(
+                admin.approval_rules.replace({
+                  payload: { rules: [{ effect: "require_approval", summary_template: text }] }
+                })
+              )
+            ],
+            [
+              "#/metadata",
+              Effect.flip(admin.sessions.create({ payload: { metadata: { deep: [{ [text]: 1 }] } } }))
+            ]
+          ] as const) {
+            const refused = yield* attempt
+            assert.strictEqual(refused._tag, "INVALID_REQUEST", pointer)
+            assert.deepStrictEqual(pointersOf(refused), [pointer])
+            assert.notInclude(JSON.stringify(refused), credential)
+          }
         }
-      }
-    })
+      })
   )
 
   it.effect("ordinary names and metadata are accepted, also if they speak of secrets or look random", () =>

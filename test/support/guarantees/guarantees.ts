@@ -56,7 +56,7 @@ export const guarantees: ReadonlyArray<Guarantee> = [
     promise: "A name, reason, description or metadata with a credential",
     proofs: tests(
       "test/server/http/CredentialFree",
-      "CredentialFree > a credential in a name, reason, description or metadata is refused with its place"
+      "CredentialFree > a credential in a name, reason, template, description or metadata is refused with its place"
     )
   },
   {
