@@ -22,7 +22,7 @@ export const describeIssue = (
   const faults = new Map<string, SchemaFault>()
   for (const [path, detail] of faultsIn(issue, [], noun)) {
     const pointer = formatPointer("#", path)
-    if (!faults.has(pointer)) faults.set(pointer, { pointer, detail })
+    if (!faults.has(pointer)) faults.set(pointer, { pointer, detail: detail() })
     if (faults.size === MAX_FAULTS) break
   }
   return [...faults.values()]
@@ -36,13 +36,11 @@ export const describeFirst = ([first]: ReadonlyArray<SchemaFault>): string => {
   return `${place}${detail.charAt(0).toLowerCase()}${detail.slice(1)}${detail.endsWith("?") ? "" : "."}`
 }
 
+/** A place and what is wrong there, which is worked out for those that are described: a body can have thousands of unknown members. */
+type Fault = readonly [path: Path, detail: () => string]
+
 /** `message`: of a check around the issue, whose own is less precise. */
-function* faultsIn(
-  issue: SchemaIssue.Issue,
-  path: Path,
-  noun: Noun,
-  message?: string
-): Generator<readonly [path: Path, detail: string]> {
+function* faultsIn(issue: SchemaIssue.Issue, path: Path, noun: Noun, message?: string): Generator<Fault> {
   switch (issue._tag) {
     case "Filter":
       return yield* faultsIn(issue.issue, path, noun, message ?? messageOfCheck(issue))
@@ -55,7 +53,7 @@ function* faultsIn(
       const items = SchemaAST.isArrays(issue.ast) ? issue.ast.elements.length : 0
       for (const part of issue.issues) {
         const isMissingItem = items > 0 && part._tag === "Pointer" && part.issue._tag === "MissingKey"
-        if (isMissingItem) yield [path, `Expected at least ${items} ${items === 1 ? "item" : "items"}`]
+        if (isMissingItem) yield [path, () => `Expected at least ${items} ${items === 1 ? "item" : "items"}`]
         else yield* faultsIn(part, path, noun, message)
       }
       return
@@ -66,14 +64,13 @@ function* faultsIn(
       if (nearest === undefined) break
       if (others.length === 0) return yield* nearest
       // Equally near: what all of them refuse, and what each would be.
-      yield* nearest.filter(([place]) =>
-        others.every((faults) => faults.some(([other]) => isEqualPath(other, place)))
-      )
+      const elsewhere = others.map((faults) => new Set(faults.map(([place]) => formatPointer("#", place))))
+      yield* nearest.filter(([place]) => elsewhere.every((places) => places.has(formatPointer("#", place))))
       break
     }
     default:
   }
-  yield [path, message ?? describe(issue, path.at(-1) ?? "", noun)]
+  yield [path, () => message ?? describe(issue, path.at(-1) ?? "", noun)]
 }
 
 /** What the checks of a converted value expect, such as a number of a query: more precise than what its text must look like. */
@@ -86,10 +83,7 @@ const messageOfChecks = ({ checks }: SchemaAST.AST): string | undefined => {
       : undefined
 }
 
-type Faults = ReadonlyArray<readonly [path: Path, detail: string]>
-
-const isEqualPath = (one: Path, other: Path): boolean =>
-  one.length === other.length && one.every((name, index) => name === other[index])
+type Faults = ReadonlyArray<Fault>
 
 /** The members of a union with the fewest faults, without those of another type if there are others. */
 const nearestOf = (members: ReadonlyArray<Faults>, path: Path): ReadonlyArray<Faults> => {
