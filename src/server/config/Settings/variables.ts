@@ -203,7 +203,8 @@ export const variables = {
     read: singleSignOn.accessRules
   }),
   COUNTERSIGN_OIDC_GROUPS_CLAIM: withDefault("groups", {
-    description: "Claim with a person's groups, of the ID token or else of the userinfo endpoint; a nested one by its path",
+    description:
+      "Claim with a person's groups, of the ID token or else of the userinfo endpoint; a nested one by its path",
     unit: "name",
     read: read.line
   }),
