@@ -5,13 +5,17 @@ import type { Principal } from "../../domain/identity/Principal.ts"
 import { VERIFY_EMAIL_PATH } from "../../domain/identity/VerificationLink.ts"
 import { monotonicMillis } from "../concurrency/monotonicMillis.ts"
 import { CurrentRequestFacts, type RequestFacts } from "../observability/RequestFacts.ts"
+import { probePaths } from "../observability/probePaths.ts"
 import { CLIENT_DISCONNECTED } from "../observability/recordRequest.ts"
 
 /** Which requests are logged. */
 export interface RequestLogSettings {
   /** Whether requests have a line each; without it only slow ones have. */
   readonly requests: boolean
-  /** The share of requests that have a line, from 0 to 1. Requests with a 5xx status and slow ones always have one. */
+  /**
+   * The share of requests that have a line, from 0 to 1. Requests with a 5xx status and slow ones always have one; of probes and scrapes,
+   * only those that fail have one.
+   */
   readonly sampleRatio: number
   /** From which duration a request is slow, in milliseconds; 0: never. */
   readonly slowMillis: number
@@ -80,9 +84,7 @@ const note = <A, E, R>(
 /** Paths outside the API contract that are logged. Other paths may contain anything and are logged as unknown. */
 const fixedPaths: ReadonlySet<string> = new Set([
   "/",
-  "/healthz",
-  "/readyz",
-  "/metrics",
+  ...probePaths,
   "/docs",
   "/openapi.json",
   "/console",
@@ -116,7 +118,11 @@ const traceOf = (
 const isSampled = (request_id: string, ratio: number): boolean =>
   ratio >= 1 || Number.parseInt(request_id.slice(-8), 16) / 2 ** 32 < ratio
 
+/** The least status of a failure, and of one of this service. */
+const FAILED = 400
 const INTERNAL_ERROR = 500
+
+const probes: ReadonlySet<string | null> = new Set(probePaths)
 
 const withLine = <E, R>(
   { requests, sampleRatio, slowMillis }: RequestLogSettings,
@@ -139,11 +145,13 @@ const withLine = <E, R>(
     const line = (status: number, bytes: number | null, responseMillis: number) => {
       const isSlow = slowMillis > 0 && responseMillis >= slowMillis && !facts.waits
       const isKept = isSlow || status >= INTERNAL_ERROR
-      if (!isSlow && !(requests && (isKept || isSampled(request_id, sampleRatio)))) return Effect.void
+      const isQuiet = probes.has(facts.route) && status < FAILED
+      if (!isSlow && !(requests && (isKept || (!isQuiet && isSampled(request_id, sampleRatio)))))
+        return Effect.void
       const { waits: _, ...shown } = facts
       const text = `${isSlow ? "Slow request: " : ""}${method} ${facts.route ?? "(unknown path)"} ${status}`
       return Effect.annotateLogs(
-        isSlow || status === INTERNAL_ERROR ? Effect.logWarning(text) : Effect.logInfo(text),
+        isSlow || status >= INTERNAL_ERROR ? Effect.logWarning(text) : Effect.logInfo(text),
         {
           method,
           status,

@@ -2,6 +2,7 @@ import { Cause, ConfigProvider, Effect, Exit, Layer, Option, Redacted, Tracer } 
 import { FetchHttpClient, HttpClient, HttpClientError, HttpMiddleware } from "effect/http"
 import { OtlpExporter, OtlpMetrics, OtlpSerialization, OtlpTracer } from "effect/observability"
 import { VERSION } from "../../domain/Version.ts"
+import { probePaths } from "./probePaths.ts"
 
 /** The collector of the service's own telemetry. */
 export interface OwnTelemetrySettings {
@@ -22,9 +23,6 @@ const TRACES_PER_SECOND = 200
 
 /** Interval of metric collection and export. */
 export const EXPORT_INTERVAL = "15 seconds"
-
-/** Paths that monitoring requests every few seconds. They make no spans. */
-const PROBES = ["/healthz", "/readyz", "/metrics"]
 
 /**
  * Allowlist of span attributes. Others, of this or a later version of a library, may contain tenants' data: raw paths, queries, addresses.
@@ -66,7 +64,7 @@ export const layer = (settings: OwnTelemetrySettings | undefined): Layer.Layer<n
   return Layer.mergeAll(
     traces,
     Layer.effectDiscard(Layer.build(metrics)),
-    HttpMiddleware.layerTracerDisabledForUrls(PROBES)
+    HttpMiddleware.layerTracerDisabledForUrls(probePaths)
   ).pipe(
     Layer.provide([
       OtlpExporter.layerFlusher,

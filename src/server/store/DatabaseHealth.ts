@@ -3,7 +3,7 @@
  * meanwhile.
  *
  * ```
- *   failed statement ──> report ──> outage begins: one warning ──> check on a connection of its own, every second
+ *   failed statement ──> report ──> outage begins: one error ────> check on a connection of its own, every second
  *                                                                       │ succeeds, and nothing failed for 3 s
  *                                                                       v
  *                                                                  outage ends: one line
@@ -108,7 +108,7 @@ export const layer: Layer.Layer<never, never, PgClient.PgClient> = Layer.effect(
         // A full disk names another file in each message: one reason has one SQLSTATE.
         const key = state === "" ? reason : state
         const line = Effect.annotateLogs(
-          Effect.logWarning(
+          Effect.logError(
             outage === undefined
               ? `The database is unavailable: ${reason}`
               : `The database is still unavailable: ${reason}`

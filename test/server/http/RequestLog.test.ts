@@ -10,9 +10,9 @@ import { send, service } from "../../support/service.ts"
 /** The annotations and messages of the lines about requests. */
 const collectRequests = () => {
   const lines: Array<Readonly<Record<string, unknown>>> = []
-  const collector = Logger.make<unknown, void>(({ fiber, message }) => {
+  const collector = Logger.make<unknown, void>(({ fiber, logLevel, message }) => {
     const annotations = fiber.getRef(References.CurrentLogAnnotations)
-    if ("route" in annotations) lines.push({ message: [message].flat()[0], ...annotations })
+    if ("route" in annotations) lines.push({ level: logLevel, message: [message].flat()[0], ...annotations })
   })
   return { lines, layer: Logger.layer([collector]) }
 }
@@ -50,7 +50,6 @@ describe("the log of requests", () => {
           "POST /v1/agent-sessions/:id/steps/:step_id/outcome 400",
           "GET /v1/agent-sessions/:id 401",
           "GET (unknown path) 404",
-          "GET /healthz 200",
           "GET /verify-email 200"
         ]
       )
@@ -110,8 +109,8 @@ describe("the log of requests", () => {
         const { key: makeKey, url } = yield* Countersign
         const key = yield* makeKey()
         const trace = "0af7651916cd43dd8448eb211c80319c"
-        yield* send("/healthz", { headers: { traceparent: `00-${trace}-b7ad6b7169203331-01` } })
-        yield* send("/healthz", { headers: { traceparent: `00-${"0".repeat(32)}-b7ad6b7169203331-01` } })
+        yield* send("/openapi.json", { headers: { traceparent: `00-${trace}-b7ad6b7169203331-01` } })
+        yield* send("/openapi.json", { headers: { traceparent: `00-${"0".repeat(32)}-b7ad6b7169203331-01` } })
         assert.deepStrictEqual(
           log.lines.map((line) => line["trace_id"]),
           [trace, null]
@@ -171,11 +170,44 @@ describe("the log of requests", () => {
       })
   )
 
+  it.effect("has no line of a probe or a scrape that succeeds, and one of each that fails", () =>
+    Effect.gen(function* () {
+      const log = collectRequests()
+      const logged = (path: string, status: number) =>
+        Effect.flatMap(RequestLog.makeRequestLog, ({ logged: withLine }) =>
+          withLine("req_00000000", Effect.succeed(HttpServerResponse.empty({ status })))
+        ).pipe(
+          Effect.provide(RequestLog.layer({ requests: true, sampleRatio: 1, slowMillis: 0 })),
+          Effect.provideService(
+            HttpServerRequest.HttpServerRequest,
+            HttpServerRequest.fromWeb(new Request(`http://localhost${path}`))
+          ),
+          Effect.provide(log.layer)
+        )
+      for (const path of ["/healthz", "/readyz?verbose", "/metrics"]) {
+        yield* logged(path, 200)
+        yield* logged(path, 503)
+      }
+      yield* logged("/metrics", 401)
+      yield* logged("/openapi.json", 200)
+      assert.deepStrictEqual(
+        log.lines.map(({ level, message }) => [level, message]),
+        [
+          ["Warn", "GET /healthz 503"],
+          ["Warn", "GET /readyz 503"],
+          ["Warn", "GET /metrics 503"],
+          ["Info", "GET /metrics 401"],
+          ["Info", "GET /openapi.json 200"]
+        ]
+      )
+    })
+  )
+
   it.live("has a sample of the requests that says its ratio", () =>
     Effect.gen(function* () {
       const log = collectRequests()
       yield* Effect.gen(function* () {
-        for (let sent = 0; sent < 200; sent++) yield* send("/healthz")
+        for (let sent = 0; sent < 200; sent++) yield* send("/v1/tasks")
         assert.isAbove(log.lines.length, 60)
         assert.isBelow(log.lines.length, 140)
         assert.isTrue(log.lines.every((line) => line["sample_ratio"] === 0.5))

@@ -60,7 +60,7 @@ describe("DatabaseHealth", () => {
           log.lines.filter(({ message }) => message.startsWith("The database is unavailable")),
           [
             {
-              level: "Warn",
+              level: "Error",
               message:
                 "The database is unavailable: the server is read-only: a standby, or default_transaction_read_only is on (SQLSTATE 25006)"
             }
@@ -96,7 +96,7 @@ describe("DatabaseHealth", () => {
             assert.isFalse(yield* ready)
             assert.deepStrictEqual(log.lines, [
               {
-                level: "Warn",
+                level: "Error",
                 message: `The database is unavailable: too many connections for database "${database}" (SQLSTATE 53300)`
               }
             ])
@@ -117,6 +117,7 @@ describe("DatabaseHealth", () => {
         const lost = yield* Effect.flip(sql`SELECT pg_terminate_backend(pg_backend_pid())`)
         assert.isTrue(yield* report(lost))
         assert.isFalse(isDown())
+        assert.strictEqual(log.lines[0]?.level, "Error")
         assert.match(log.lines[0]?.message ?? "", /^The database is unavailable: /)
         yield* eventually(
           Effect.sync(() => log.lines.at(-1)?.message),
