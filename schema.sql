@@ -235,7 +235,7 @@ CREATE TABLE approvals (
   CONSTRAINT approvals_timeout_action_check CHECK ((timeout_action = ANY (ARRAY['allow'::text, 'reject'::text])))
 ) WITH (fillfactor=80);
 CREATE INDEX approvals_closed ON approvals USING btree (org_id, decided_at, approval_id) WHERE (decided_at IS NOT NULL);
-CREATE INDEX approvals_due ON approvals USING btree (next_due_at, approval_id) WHERE (next_due_at IS NOT NULL);
+CREATE INDEX approvals_due ON approvals USING btree (next_due_at, approval_id) INCLUDE (requested_at) WHERE (next_due_at IS NOT NULL);
 CREATE INDEX approvals_inbox ON approvals USING btree (org_id, expires_at, approval_id) WHERE (status = 'pending'::text);
 CREATE INDEX approvals_proposed ON approvals USING btree (org_id, session_id, proposed_digest) WHERE ((proposed_digest IS NOT NULL) AND (proposal_step_id IS NULL));
 CREATE INDEX approvals_session ON approvals USING btree (org_id, session_id, approval_id DESC);
@@ -709,14 +709,19 @@ CREATE TABLE delivery_destinations (
   consecutive_failures integer DEFAULT 0 NOT NULL,
   cooldown_round integer DEFAULT 0 NOT NULL,
   cooldown_until timestamp with time zone,
+  failing_since timestamp with time zone,
+  outage_reported_at timestamp with time zone,
   CONSTRAINT delivery_destinations_pkey PRIMARY KEY (org_id, destination_id)
 ) WITH (fillfactor=70);
+CREATE INDEX delivery_destinations_unreported ON delivery_destinations USING btree (failing_since) WHERE ((failing_since IS NOT NULL) AND (outage_reported_at IS NULL));
 COMMENT ON TABLE delivery_destinations IS 'Health of destinations (circuit breaker). A destination that has never failed has no row.';
 COMMENT ON COLUMN delivery_destinations.org_id IS 'Organization that owns the row.';
 COMMENT ON COLUMN delivery_destinations.destination_id IS 'Destination.';
 COMMENT ON COLUMN delivery_destinations.consecutive_failures IS 'Failed attempts since the last success.';
 COMMENT ON COLUMN delivery_destinations.cooldown_round IS 'Cooldowns since the last success; each is twice as long as the one before, up to a maximum.';
 COMMENT ON COLUMN delivery_destinations.cooldown_until IS 'End of the current cooldown, after which one attempt probes; null: none.';
+COMMENT ON COLUMN delivery_destinations.failing_since IS 'When the first of the consecutive failures was recorded; null: the last attempt succeeded.';
+COMMENT ON COLUMN delivery_destinations.outage_reported_at IS 'When the organization''s admins were notified of these failures; null: they were not.';
 
 CREATE TABLE delivery_leases (
   owner text COLLATE "C" NOT NULL,
@@ -1187,9 +1192,11 @@ CREATE TABLE notification_endpoints (
   disabled_by_id text COLLATE "C",
   disabled_by_name text,
   disabled_by_delivery text COLLATE "C",
+  unreported_entry_id text COLLATE "C",
   CONSTRAINT notification_endpoints_pkey PRIMARY KEY (org_id, endpoint_id),
   CONSTRAINT notification_endpoints_check CHECK (((previous_secret IS NULL) = (previous_secret_until IS NULL)))
 );
+CREATE INDEX notification_endpoints_unreported ON notification_endpoints USING btree (org_id, endpoint_id) WHERE (unreported_entry_id IS NOT NULL);
 COMMENT ON TABLE notification_endpoints IS 'Webhook endpoints of an organization.';
 COMMENT ON COLUMN notification_endpoints.org_id IS 'Organization that owns the row.';
 COMMENT ON COLUMN notification_endpoints.endpoint_id IS 'Id, the destination of its deliveries.';
@@ -1209,6 +1216,7 @@ COMMENT ON COLUMN notification_endpoints.disabled_at IS 'When it was disabled; n
 COMMENT ON COLUMN notification_endpoints.disabled_by_id IS 'API key that disabled it; null: a 410 Gone response did.';
 COMMENT ON COLUMN notification_endpoints.disabled_by_name IS 'Name of that key at the time.';
 COMMENT ON COLUMN notification_endpoints.disabled_by_delivery IS 'Delivery that it answered with 410 Gone; null: it was disabled by an API key.';
+COMMENT ON COLUMN notification_endpoints.unreported_entry_id IS 'Entry of the audit log about its 410 Gone response, of which admins are yet to be notified; null: none.';
 
 CREATE TABLE organization_usage (
   org_id text COLLATE "C" NOT NULL,

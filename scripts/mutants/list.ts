@@ -70,6 +70,17 @@ export const mutants: ReadonlyArray<Mutant> = [
   ...mutantsOf("server/delivery/Delivery/writeHealth.ts", "server/delivery/Delivery/Finisher.test.ts", [
     ["FOR UPDATE OF d SKIP LOCKED", "FOR UPDATE OF d"]
   ]),
+  ...mutantsOf("server/delivery/Delivery/writeHealth.ts", "server/delivery/Delivery/writeHealth.test.ts", [
+    ["WHEN h.failures > 0 AND h.failures < d.consecutive_failures THEN", "WHEN false THEN"],
+    ["coalesce(d.failing_since, ${currentTime(sql, clock)})", "${currentTime(sql, clock)}"],
+    ["CASE WHEN h.failures >= d.consecutive_failures THEN d.outage_reported_at END", "d.outage_reported_at"]
+  ]),
+  ...mutantsOf("server/notifications/EndpointOutages.ts", "server/notifications/EndpointOutages.test.ts", [
+    ["AND d.outage_reported_at IS NULL", ""],
+    ["AND p.active", ""],
+    ["SET unreported_entry_id = NULL", "SET unreported_entry_id = p.unreported_entry_id"],
+    ["FOR NO KEY UPDATE SKIP LOCKED", ""]
+  ]),
   ...mutantsOf("server/store/idempotencyKeys.ts", "server/tasks/Runs/runIdempotency.test.ts", [
     [
       "SET answer = ${sealed} WHERE ${isKey(sql, key)} AND created_at = ${claimedAt}",

@@ -15,6 +15,7 @@ import { ApiKeys } from "./identity/ApiKeys.ts"
 import { ApiKeysHttp } from "./identity/ApiKeys/http.ts"
 import { layerAuthenticationRefusals } from "./identity/AuthenticationRefusals.ts"
 import { ApprovalFeed } from "./console/ApprovalFeed.ts"
+import { makeApprovalCollector } from "./approvals/pendingApprovals.ts"
 import { Approvals } from "./approvals/Approvals.ts"
 import { ApprovalsHttp } from "./approvals/Approvals/http.ts"
 import { Audit } from "./identity/Audit.ts"
@@ -31,6 +32,7 @@ import { ClientAddress } from "./http/ClientAddress.ts"
 import * as Console from "./console/Console.ts"
 import { LISTEN_CONNECTIONS, MAX_CONNECTIONS } from "./store/Database.ts"
 import { SlowStatementMillis } from "./store/Database/slowStatements.ts"
+import { makeDataDirectoryCollector } from "./store/dataDirectoryCollector.ts"
 import { makeDatabaseCollector } from "./store/Database/metricCollector.ts"
 import { layerMigrated } from "./store/migrate.ts"
 import { Datasets } from "./tasks/Datasets.ts"
@@ -67,12 +69,14 @@ import * as HookDenials from "./http/HookDenials.ts"
 import * as Idempotency from "./http/Idempotency.ts"
 import * as IdempotencyRetention from "./http/Idempotency/Retention.ts"
 import { KnownSecrets } from "./secrets/KnownSecrets.ts"
+import { makeOldSecretsCollector } from "./secrets/oldSecrets.ts"
 import * as MasterKeys from "./secrets/MasterKeys.ts"
 import { layerLimitUse, LimitUse } from "./observability/LimitUse.ts"
 import { layerRegistry, Metrics } from "./observability/Metrics.ts"
 import * as EmailConfirmation from "./http/EmailConfirmation.ts"
 import * as LeakedKeys from "./http/LeakedKeys.ts"
 import { MailTransport } from "./notifications/MailTransport.ts"
+import * as EndpointOutages from "./notifications/EndpointOutages.ts"
 import { Notifications } from "./notifications/Notifications.ts"
 import { NotificationsHttp } from "./notifications/Notifications/http.ts"
 import { RecentEvents } from "./notifications/Notifications/RecentEvents.ts"
@@ -309,7 +313,7 @@ export const layerServices = (settings: ServiceSettings) =>
     ])
   )
 
-/** Background workers over the services: deadlines, comparisons, deletions and retention. */
+/** Background workers over the services: deadlines, comparisons, notices of outages, deletions and retention. */
 export const layerSchedulers = (settings: ServiceSettings) =>
   Layer.mergeAll(
     Deadlines.layerWorker(),
@@ -320,6 +324,7 @@ export const layerSchedulers = (settings: ServiceSettings) =>
     KeyRetention.layer({ keep: settings.keyRetention }),
     SpanRetention.layer({ keep: settings.telemetry.payloadRetention }),
     Deletions.layerWorker,
+    EndpointOutages.layer,
     DataRetention.layer,
     SpanErasure.layer
   )
@@ -466,7 +471,10 @@ const layerOnCurrentClock = (settings: Settings) =>
         Effect.all([
           makeDeliveryCollector,
           makeDatabaseCollector({ maxConnections: connectionsOf(settings.store) }),
-          Effect.map(LimitUse, ({ collect }) => collect)
+          Effect.map(LimitUse, ({ collect }) => collect),
+          Effect.succeed(makeDataDirectoryCollector(settings.store)),
+          makeApprovalCollector,
+          makeOldSecretsCollector
         ])
       )
     ),

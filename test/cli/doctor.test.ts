@@ -10,6 +10,7 @@ import path from "node:path"
 import { judgeSpace } from "../../src/cli/doctor/machineChecks.ts"
 import type { Environment } from "../../src/server/config/Settings.ts"
 import * as Database from "../../src/server/store/Database.ts"
+import { writeNewestBackup } from "../../src/server/store/dataDirectory.ts"
 import { EmbeddedPostgres } from "../../src/server/store/EmbeddedPostgres.ts"
 import { Countersign } from "../../src/testing/index.ts"
 import { cliWithCode } from "../support/cli.ts"
@@ -199,7 +200,7 @@ describe("countersign doctor", () => {
       yield* query(url, "CREATE SCHEMA public")
       const { check, code, out } = yield* diagnose(variables)
       assert.strictEqual(check("migrations").status, "warning")
-      for (const name of ["keys", "replicas", "deliveries", "collectors"]) {
+      for (const name of ["keys", "replicas", "approvals", "deliveries", "endpoints", "collectors"]) {
         assert.strictEqual(check(name).status, "skipped", out)
         assert.include(check(name).summary, "no tables yet")
       }
@@ -265,6 +266,83 @@ describe("countersign doctor", () => {
          SELECT org_id, destination_id, now() + interval '1 minute' FROM delivery_queue`
       )
       assert.strictEqual((yield* diagnose(variables)).check("deliveries").status, "ok")
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("warns of approvals that run out undecided, and of webhook endpoints that get nothing", () =>
+    Effect.gen(function* () {
+      const { url, variables } = yield* migrated
+      const quiet = yield* diagnose(variables)
+      assert.strictEqual(
+        quiet.check("approvals").summary,
+        "0 approvals wait; since yesterday people decided 0, and 0 ran out undecided"
+      )
+      assert.strictEqual(quiet.check("endpoints").status, "skipped")
+      yield* query(
+        url,
+        "INSERT INTO organizations (org_id, name, created_at) VALUES ('org_1', 'one', now()), ('org_2', 'two', now())"
+      )
+      const days = "(now() AT TIME ZONE 'UTC')::date"
+      yield* query(
+        url,
+        `INSERT INTO approval_counts (org_id, day, outcome, bucket, slot, closed, escalated) VALUES
+           ('org_1', ${days}, 'approved', 3, 0, 4, 0), ('org_2', ${days} - 1, 'timeout', -1, 1, 7, 0),
+           ('org_2', ${days} - 2, 'timeout', -1, 1, 100, 0)`
+      )
+      yield* query(
+        url,
+        `INSERT INTO notification_endpoints
+           (org_id, endpoint_id, url, url_hint, secret, events, active, created_at, created_by_id, created_by_name, disabled_by_delivery)
+         VALUES
+           ('org_1', 'nep_1', '', '', '', '{}', true, now(), 'key', 'key', NULL),
+           ('org_1', 'nep_2', '', '', '', '{}', false, now(), 'key', 'key', 'ndl_1'),
+           ('org_2', 'nep_3', '', '', '', '{}', false, now(), 'key', 'key', NULL)`
+      )
+      const healthy = yield* diagnose(variables)
+      assert.strictEqual(
+        healthy.check("approvals").summary,
+        "0 approvals wait; since yesterday people decided 4, and 7 ran out undecided"
+      )
+      assert.strictEqual(healthy.check("approvals").status, "warning")
+      yield* query(
+        url,
+        `INSERT INTO delivery_destinations (org_id, destination_id, cooldown_round) VALUES ('org_1', 'nep_1', 2), ('org_1', 'nep_2', 1)`
+      )
+      yield* query(
+        url,
+        `INSERT INTO delivery_counts (org_id, day, destination_id, slot, delivered, failed) VALUES
+           ('org_1', ${days}, 'nep_1', 0, 10, 5), ('org_1', ${days} - 1, 'nep_1', 0, 10, 1), ('org_1', ${days}, 'smtp:mail', 0, 0, 50)`
+      )
+      const failing = yield* diagnose(variables)
+      assert.strictEqual(failing.check("endpoints").status, "warning")
+      assert.strictEqual(
+        failing.check("endpoints").summary,
+        "3 webhook endpoints: 1 in cooldown, 1 disabled by 410 Gone; 6 deliveries of yesterday and today failed for good"
+      )
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("warns in production of an embedded database without a recent backup", () =>
+    Effect.gen(function* () {
+      const dataDir = yield* dataDirectory
+      const variables = { COUNTERSIGN_DATA_DIR: dataDir }
+      assert.strictEqual((yield* diagnose(variables)).check("backup").status, "skipped")
+      const production = { ...variables, NODE_ENV: "production" }
+      const none = yield* diagnose(production)
+      assert.strictEqual(none.check("backup").status, "warning", none.out)
+      assert.strictEqual(none.check("backup").summary, "no backup of this database was made")
+      const hours = (count: number) =>
+        Effect.promise(() => writeNewestBackup(dataDir, Date.now() - count * 3_600_000 - 1_000))
+      yield* hours(12)
+      assert.deepInclude((yield* diagnose(production)).check("backup"), {
+        status: "ok",
+        summary: "the newest backup is 12 hours old"
+      })
+      yield* hours(48)
+      assert.deepInclude((yield* diagnose(production)).check("backup"), {
+        status: "warning",
+        summary: "the newest backup is 48 hours old"
+      })
     }).pipe(Effect.scoped)
   )
 
@@ -542,7 +620,7 @@ describe("countersign doctor", () => {
       const { code, err, out } = yield* cliWithCode(["doctor"], { COUNTERSIGN_DNS_SERVERS: "127.0.0.1:9" })
       assert.match(out, /^failure {2}dns +127\.0\.0\.1:9 does not answer/m)
       assert.match(out, /^ +Correct COUNTERSIGN_DNS_SERVERS/m)
-      assert.match(out, /^19 checks: \d+ ok, \d+ warnings?, 1 failure, \d+ skipped$/m)
+      assert.match(out, /^22 checks: \d+ ok, \d+ warnings?, 1 failure, \d+ skipped$/m)
       assert.strictEqual(code, 1)
       assert.strictEqual(err, "checks failed: dns")
     })

@@ -5,14 +5,17 @@ import { ENGINE_CONNECTIONS } from "../../server/delivery/Delivery.ts"
 import * as KeyRing from "../../server/secrets/KeyRing.ts"
 import { isForbidden, readMasterKey } from "../../server/secrets/MasterKeyFile.ts"
 import { findDifference, listUsedKeyIds } from "../../server/secrets/MasterKeys.ts"
-import { keyIdOf, PREFIX_BYTES, prefixOf } from "../../server/secrets/SecretBox/Sealed.ts"
+import { keyIdOf } from "../../server/secrets/SecretBox/Sealed.ts"
 import { sealedColumns } from "../../server/secrets/SecretBox/sealedColumns.ts"
+import { countOldSecrets, MAX_COUNTED_SECRETS } from "../../server/secrets/oldSecrets.ts"
 import { MAX_CONNECTIONS } from "../../server/store/Database.ts"
 import { sessionDifferences } from "../../server/store/Database/preparePooler.ts"
 import { hasTables } from "../../server/store/Database/schemaVersion.ts"
 import { describeDatabaseError } from "../../server/store/databaseErrors.ts"
 import { embeddedServerUrl, embeddedStoreExists, serverLogPath } from "../../server/store/EmbeddedPostgres.ts"
 import { errnoCode } from "../../server/store/errnoCode.ts"
+import { readServerConnections } from "../../server/store/serverConnections.ts"
+import { MAX_COUNTED_APPROVALS, readPendingApprovals } from "../../server/approvals/pendingApprovals.ts"
 import { migrations } from "../../server/store/migrations/index.ts"
 import { databaseAdvice } from "../errorMessage.ts"
 import { failure, type Finding, ok, plural, skipped, warning } from "./Check.ts"
@@ -175,28 +178,9 @@ const REPLICA_CONNECTIONS = MAX_CONNECTIONS + ENGINE_CONNECTIONS
 /** Connections to the server against the strictest limit that applies to the role of the service, and running replicas. */
 export const checkConnections = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
-  const [row] = yield* sql<{
-    readonly all: number
-    readonly own: number
-    readonly max: number
-    readonly ownMax: number
-  }>`
-    SELECT
-      (SELECT count(*)::int FROM pg_stat_activity WHERE backend_type = 'client backend') AS all,
-      (SELECT count(*)::int FROM pg_stat_activity WHERE datname = current_database() AND usename = current_user) AS own,
-      (
-        current_setting('max_connections')::int
-        - current_setting('superuser_reserved_connections')::int
-        - coalesce(current_setting('reserved_connections', true), '0')::int
-      ) AS max,
-      least(
-        (SELECT nullif(rolconnlimit, -1) FROM pg_roles WHERE rolname = current_user),
-        (SELECT nullif(datconnlimit, -1) FROM pg_database WHERE datname = current_database()),
-        2000000000
-      )::int AS "ownMax"
-  `
+  const row = yield* readServerConnections(sql)
   if (row === undefined) return failure("the server shows no connections", "Look at the log of PostgreSQL.")
-  const [used, limit] = row.ownMax - row.own < row.max - row.all ? [row.own, row.ownMax] : [row.all, row.max]
+  const { limit, used } = row
   const summary = `${used} of ${limit} connections are used`
   return limit - used < REPLICA_CONNECTIONS
     ? warning(
@@ -277,7 +261,7 @@ const masterKeysOf = Effect.fnUntraced(function* (store: StoreSettings) {
 /** The most keys or transactions that a summary names. */
 const MAX_NAMED = 3
 
-/** The most values that are counted in one column. */
+/** The most late deliveries that are counted. */
 const MAX_COUNTED = 1_000
 
 /** Whether every stored secret can be unsealed, and how many were sealed with an older key. Changes nothing, unlike the check of `serve`. */
@@ -297,26 +281,14 @@ export const checkKeys = (store: StoreSettings) =>
     const { byId, primary } = parsed.success
     const sql = yield* SqlClient.SqlClient
     if (!(yield* hasTables(sql))) return skipped("the database has no tables yet")
-    const prefixes = [...byId.values()].map((key) => prefixOf(key))
     const unreadable: Array<string> = []
     const missing = new Set<string>()
     let old = 0
-    for (const { column, table } of sealedColumns) {
-      const prefix = sql.literal(`substr("${column}", 1, ${PREFIX_BYTES})`)
-      const [count] = yield* sql<{ readonly old: number; readonly foreign: ReadonlyArray<string> }>`
-        SELECT
-          count(*)::int AS old,
-          coalesce(array_agg(DISTINCT encode(prefix, 'hex')) FILTER (WHERE NOT readable), '{}') AS foreign
-        FROM (
-          SELECT ${prefix} AS prefix, ${prefix} IN ${sql.in(prefixes)} AS readable
-          FROM ${sql(table)}
-          WHERE ${prefix} <> ${prefixOf(primary)}
-          LIMIT ${MAX_COUNTED}
-        ) sealed
-      `
-      old += count?.old ?? 0
-      for (const hex of count?.foreign ?? []) {
-        unreadable.push(`${table}.${column}`)
+    for (const sealed of sealedColumns) {
+      const count = yield* countOldSecrets(sql, sealed, { primary, keys: [...byId.values()] })
+      old += count.old
+      for (const hex of count.foreign) {
+        unreadable.push(`${sealed.table}.${sealed.column}`)
         missing.add(keyIdOf(Buffer.from(hex, "hex")) ?? "unknown: damaged values")
       }
     }
@@ -336,7 +308,7 @@ export const checkKeys = (store: StoreSettings) =>
     const ring = `${byId.size} ${byId.size === 1 ? "key" : "keys"} (${primary.id} seals)`
     return old > 0
       ? warning(
-          `${ring}; ${old >= MAX_COUNTED ? "at least " : ""}${plural(old, "secret is", "secrets are")} still sealed with an older key`,
+          `${ring}; ${old >= MAX_COUNTED_SECRETS ? "at least " : ""}${plural(old, "secret is", "secrets are")} still sealed with an older key`,
           "Run `countersign keys rotate-master`, then remove the older keys."
         )
       : ok(`${ring}; every secret is sealed with it`)
@@ -392,5 +364,78 @@ export const checkCollectors = Effect.gen(function* () {
     : warning(
         `${plural(all, "organization exports", "organizations export")} spans; ${plural(cooling, "collector is", "collectors are")} in cooldown, ${stuck} took nothing for an hour although spans wait`,
         "Their organizations see the reason at their telemetry destination; check the machine's outgoing connections if it is most of them."
+      )
+})
+
+/** How long an approval may wait until it is worth a look, in seconds. */
+const OLD_APPROVAL_SECONDS = 86_400
+
+/** The day of the counts tables that a time is in. */
+const yesterday = "(clock_timestamp() AT TIME ZONE 'UTC')::date - 1"
+
+/** Approvals that wait, and those of today and yesterday that nobody decided in time. The counts are read organization by organization, by their index. */
+export const checkApprovals = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const { pending, seconds } = yield* readPendingApprovals(sql, sql.literal("clock_timestamp()"))
+  const [row] = yield* sql<{ readonly undecided: number; readonly decided: number }>`
+    SELECT
+      coalesce(sum(closed) FILTER (WHERE outcome = 'timeout'), 0)::int AS undecided,
+      coalesce(sum(closed) FILTER (WHERE outcome IN ('approved', 'rejected')), 0)::int AS decided
+    FROM organizations o
+    CROSS JOIN LATERAL (
+      SELECT outcome, closed
+      FROM approval_counts c
+      WHERE c.org_id = o.org_id
+        AND c.day >= ${sql.literal(yesterday)}
+    ) AS counts
+  `
+  const { decided, undecided } = row ?? { decided: 0, undecided: 0 }
+  const waiting =
+    `${pending >= MAX_COUNTED_APPROVALS ? "at least " : ""}${plural(pending, "approval waits", "approvals wait")}` +
+    (pending === 0 ? "" : `, the oldest for ${plural(Math.floor(seconds / 60), "minute", "minutes")}`)
+  const summary = `${waiting}; since yesterday people decided ${decided}, and ${undecided} ran out undecided`
+  return undecided > decided || seconds > OLD_APPROVAL_SECONDS
+    ? warning(
+        summary,
+        "See who may decide and how they are notified: the console's inbox, the email addresses of reviewers, and the webhook endpoints."
+      )
+    : ok(summary)
+})
+
+/** Organizations' webhook endpoints: only their number, and how many get nothing; and the deliveries that failed for good. */
+export const checkEndpoints = Effect.gen(function* () {
+  const sql = yield* SqlClient.SqlClient
+  const [row] = yield* sql<{
+    readonly all: number
+    readonly cooling: number
+    readonly gone: number
+  }>`
+    SELECT
+      count(*)::int AS all,
+      count(*) FILTER (WHERE p.active AND h.cooldown_round > 0)::int AS cooling,
+      count(*) FILTER (WHERE NOT p.active AND p.disabled_by_delivery IS NOT NULL)::int AS gone
+    FROM notification_endpoints p
+    LEFT JOIN delivery_destinations h ON h.org_id = p.org_id AND h.destination_id = p.endpoint_id
+  `
+  const [counted] = yield* sql<{ readonly failed: number }>`
+    SELECT coalesce(sum(counts.failed), 0)::int AS failed
+    FROM organizations o
+    CROSS JOIN LATERAL (
+      SELECT c.failed
+      FROM delivery_counts c
+      WHERE c.org_id = o.org_id
+        AND c.day >= ${sql.literal(yesterday)}
+        AND c.destination_id LIKE 'nep\_%'
+    ) AS counts
+  `
+  const { all, cooling, gone } = row ?? { all: 0, cooling: 0, gone: 0 }
+  const failed = counted?.failed ?? 0
+  if (all === 0) return skipped("no organization has a webhook endpoint")
+  const endpoints = plural(all, "webhook endpoint", "webhook endpoints")
+  return cooling + gone + failed === 0
+    ? ok(`${endpoints}; none fails, and no delivery has failed since yesterday`)
+    : warning(
+        `${endpoints}: ${cooling} in cooldown, ${gone} disabled by 410 Gone; ${plural(failed, "delivery", "deliveries")} of yesterday and today failed for good`,
+        "The log names them (destination_id), and their organizations see the reason; check this machine's outgoing connections if it is most of them. Failed deliveries can be replayed."
       )
 })

@@ -29,7 +29,7 @@ export interface Diagnosis {
 const STATEMENT_MILLIS = 4_000
 
 /** The checks that need nothing but the settings. */
-const settingsChecks = ["public_url", "disk", "dns", "smtp", "issuer", "telemetry"] as const
+const settingsChecks = ["public_url", "disk", "backup", "dns", "smtp", "issuer", "telemetry"] as const
 
 /** The variables that the checks of the database and of its disk depend on. */
 const STORE_VARIABLES = [
@@ -43,6 +43,7 @@ const STORE_VARIABLES = [
 const variablesOf: Readonly<Record<(typeof settingsChecks)[number], ReadonlyArray<string>>> = {
   public_url: ["COUNTERSIGN_PUBLIC_URL", "HOST", "PORT"],
   disk: STORE_VARIABLES,
+  backup: STORE_VARIABLES,
   dns: ["COUNTERSIGN_DNS_SERVERS"],
   smtp: ["COUNTERSIGN_SMTP_URL", "COUNTERSIGN_MAIL_FROM"],
   issuer: ["COUNTERSIGN_OIDC_ISSUER"],
@@ -92,12 +93,20 @@ const databaseChecks = {
   connections: () => database.checkConnections,
   size: () => database.checkSize,
   replicas: () => database.checkReplicas,
+  approvals: () => database.checkApprovals,
   deliveries: () => database.checkDeliveries,
+  endpoints: () => database.checkEndpoints,
   collectors: () => database.checkCollectors
 } as const
 
 /** The checks that need the tables of the service. `keys` reports a missing table by itself. */
-const tableChecks: ReadonlySet<string> = new Set(["replicas", "deliveries", "collectors"])
+const tableChecks: ReadonlySet<string> = new Set([
+  "replicas",
+  "approvals",
+  "deliveries",
+  "endpoints",
+  "collectors"
+])
 
 /** Why a check of tables cannot run in a database without tables. */
 const NO_TABLES = "the database has no tables yet; the first start, or `countersign migrate`, creates them"
@@ -164,6 +173,7 @@ export const diagnose = Effect.gen(function* () {
   const checks: Readonly<Record<(typeof settingsChecks)[number], Effect.Effect<Finding>>> = {
     public_url: machine.checkPublicUrl(variables, settings),
     disk: machine.checkDisk(store),
+    backup: machine.checkBackup(variables, store),
     dns: machine.checkDns(settings),
     smtp: machine.checkMail(settings),
     issuer: machine.checkSingleSignOn(settings),

@@ -1,7 +1,6 @@
 import { Effect, Redacted } from "effect"
 import { NetAddress } from "effect/net"
 import * as NodeDns from "node:dns"
-import { statfs } from "node:fs/promises"
 import path from "node:path"
 import { VERSION } from "../../domain/Version.ts"
 import type { Environment, Settings, StoreSettings } from "../../server/config/Settings.ts"
@@ -10,8 +9,9 @@ import { checkSmtp } from "../../server/notifications/Email/Smtp.ts"
 import { headersOf, type OwnTelemetrySettings } from "../../server/observability/OwnTelemetry.ts"
 import { makeBoundedFetch } from "../../server/console/SingleSignOn/boundedFetch.ts"
 import { readMetadata } from "../../server/console/SingleSignOn/readMetadata.ts"
+import { readDiskSpace, readNewestBackup } from "../../server/store/dataDirectory.ts"
 import { errnoCode } from "../../server/store/errnoCode.ts"
-import { failure, type Finding, ok, skipped, warning } from "./Check.ts"
+import { failure, type Finding, ok, plural, skipped, warning } from "./Check.ts"
 
 /** The versions that run. */
 export const checkVersions: Effect.Effect<Finding> = Effect.sync(() =>
@@ -86,26 +86,50 @@ export const judgeSpace = (free: number, size: number): Finding => {
   return free < SCARCE_BYTES || free < size * SCARCE_RATIO ? warning(summary, advice) : ok(summary)
 }
 
-/** The disk of the embedded database. A directory that does not exist yet is on the disk of its nearest parent. */
-export const checkDisk = (store: StoreSettings): Effect.Effect<Finding> => {
-  if (store.kind === "external") {
-    return Effect.succeed(skipped("the database is external; watch the disk of its server"))
-  }
-  const look = async (directory: string): Promise<Finding> => {
-    try {
-      const { bavail, blocks, bsize } = await statfs(directory)
-      return judgeSpace(bavail * bsize, blocks * bsize)
-    } catch (cause) {
-      const parent = path.dirname(directory)
-      if (errnoCode(cause) === "ENOENT" && parent !== directory) return look(parent)
-      return failure(
-        `${store.dataDir} cannot be read (${errnoCode(cause) ?? "unknown error"})`,
-        "Run the command as root or as the account of the service, or correct COUNTERSIGN_DATA_DIR."
+const CORRECT_DATA_DIR =
+  "Run the command as root or as the account of the service, or correct COUNTERSIGN_DATA_DIR."
+
+/** Runs a check that reads the data directory. */
+const readingDataDir = (dataDir: string, check: () => Promise<Finding>): Effect.Effect<Finding> =>
+  Effect.tryPromise(check).pipe(
+    Effect.catch(({ cause }) =>
+      Effect.succeed(
+        failure(`${dataDir} cannot be read (${errnoCode(cause) ?? "unknown error"})`, CORRECT_DATA_DIR)
       )
-    }
-  }
-  return Effect.promise(() => look(path.resolve(store.dataDir)))
-}
+    )
+  )
+
+/** The disk of the embedded database. */
+export const checkDisk = (store: StoreSettings): Effect.Effect<Finding> =>
+  store.kind === "external"
+    ? Effect.succeed(skipped("the database is external; watch the disk of its server"))
+    : readingDataDir(store.dataDir, async () => {
+        const { free, size } = await readDiskSpace(path.resolve(store.dataDir))
+        return judgeSpace(free, size)
+      })
+
+/** Age of the newest backup at which a daily one was missed, in milliseconds. */
+const OLD_BACKUP_MILLIS = 36 * 3_600_000
+
+const HOUR_MILLIS = 3_600_000
+
+/** The newest backup of the embedded database, as `countersign backup` recorded it. */
+export const checkBackup = (variables: Environment, store: StoreSettings): Effect.Effect<Finding> =>
+  store.kind === "external"
+    ? Effect.succeed(skipped("the database is external; watch its backups"))
+    : readingDataDir(store.dataDir, async () => {
+        const at = await readNewestBackup(store.dataDir)
+        const advice = "Run `countersign backup` daily, to another disk; docs/backups.md has timers."
+        if (at === null) {
+          const summary = "no backup of this database was made"
+          return textOfVariable(variables, "NODE_ENV") === "production"
+            ? warning(summary, advice)
+            : skipped(`${summary}, which production needs`)
+        }
+        const age = Date.now() - at
+        const summary = `the newest backup is ${plural(Math.max(0, Math.floor(age / HOUR_MILLIS)), "hour", "hours")} old`
+        return age > OLD_BACKUP_MILLIS ? warning(summary, advice) : ok(summary)
+      })
 
 /** Longest wait for a name server, in milliseconds. */
 const DNS_MILLIS = 2_000

@@ -26,6 +26,7 @@ export const AuditAction = documentedEnum({
   "endpoint.updated": "A webhook endpoint was changed.",
   "endpoint.removed": "A webhook endpoint was removed.",
   "endpoint.disabled": "A webhook endpoint was disabled, because it answered 410 Gone.",
+  "endpoint.failing": "No delivery to a webhook endpoint had succeeded for an hour.",
   "endpoint.secret_rotated": "A webhook endpoint's signing secret was rotated.",
   "endpoint.tested": "A test event was sent to a webhook endpoint.",
   "endpoint.verified": "A webhook endpoint answered a challenge.",

@@ -23,6 +23,7 @@ import { StoreClock } from "../store/StoreClock.ts"
 import { SessionSignals } from "./SessionSignals.ts"
 import { type ApprovalKey, type ApprovalRow, findApprovalsByKey } from "./approvalRows.ts"
 import { findSavedSteps, type StepKey } from "./SessionWriter/findSavedSteps.ts"
+import { countClosed } from "./countClosed.ts"
 import { makeLongQueues } from "./SessionWriter/LongQueues.ts"
 import { makePendingApprovals } from "./SessionWriter/PendingApprovals.ts"
 import type { ResumedStep } from "./SessionWriter/ResumedStep.ts"
@@ -115,6 +116,11 @@ export class SessionWriter extends Context.Service<
           })
         )
         for (const [index, result] of written) yield* distinct[index]?.onWritten(result) ?? Effect.void
+        yield* countClosed(
+          distinct.flatMap(({ change }, index) =>
+            change._tag === "Transition" && written.has(index) ? [change.to] : []
+          )
+        )
         const outcomes = new Map(
           distinct.map((write, index) => {
             const outcome = outcomeOf(written.get(index), saved.get(index), refused.get(index))

@@ -1,4 +1,16 @@
-import { Clock, Context, Data, DateTime, Duration, Effect, Exit, Layer, Redacted, Schema } from "effect"
+import {
+  Clock,
+  Context,
+  Data,
+  DateTime,
+  Duration,
+  Effect,
+  Exit,
+  Layer,
+  Metric,
+  Redacted,
+  Schema
+} from "effect"
 import { SqlClient } from "effect/sql"
 import * as oauth from "oauth4webapi"
 import { createHmac, randomBytes } from "node:crypto"
@@ -6,6 +18,7 @@ import { CONSOLE_PATH } from "../../api/Console.ts"
 import { monotonicMillis } from "../concurrency/monotonicMillis.ts"
 import type { SingleSignOnSettings } from "../../domain/identity/SingleSignOnSettings.ts"
 import { Egress } from "../egress/Egress.ts"
+import { signInFailures } from "../observability/metricDefinitions.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { People, type Admission, type VerifiedPerson } from "../identity/People.ts"
 import { type HttpFetch, makeBoundedFetch, type ProviderFetch } from "./SingleSignOn/boundedFetch.ts"
@@ -116,16 +129,20 @@ export class SingleSignOn extends Context.Service<
   }) =>
     Layer.effect(
       SingleSignOn,
-      settings.singleSignOn === undefined
-        ? Effect.succeed(
-            SingleSignOn.of({
-              provider: null,
-              begin: () => isOff,
-              complete: () => isOff,
-              verifyLogout: () => isOff
-            })
-          )
-        : make(settings.singleSignOn, settings.publicUrl)
+      Effect.andThen(
+        // Prometheus sees an increase only from an existing value, so the counters exist before their first increment.
+        Effect.forEach(["provider", "person"] as const, (reason) => Metric.update(signInFailures(reason), 0)),
+        settings.singleSignOn === undefined
+          ? Effect.succeed(
+              SingleSignOn.of({
+                provider: null,
+                begin: () => isOff,
+                complete: () => isOff,
+                verifyLogout: () => isOff
+              })
+            )
+          : make(settings.singleSignOn, settings.publicUrl)
+      )
     )
 }
 
@@ -171,6 +188,23 @@ const derive = (secret: string, purpose: "state" | "nonce" | "verifier"): string
 const RETURN_PATH = /^\/(?!\/)[\w\-./~?=&%+:,]{0,500}$/u
 
 export const safeReturnPath = (path: string): string => (RETURN_PATH.test(path) ? path : "/")
+
+/** Who a failed sign-in is about; null: the person, who took too long or did not sign in. */
+const faultOf: Readonly<Record<SignInFailed["reason"], "provider" | "person" | null>> = {
+  unavailable: "provider",
+  invalid: "provider",
+  domain: "person",
+  access: "person",
+  full: "person",
+  refused: null,
+  expired: null
+}
+
+const countFailures = <A, R>(signIn: Effect.Effect<A, SignInFailed, R>): Effect.Effect<A, SignInFailed, R> =>
+  Effect.tapError(signIn, ({ reason }) => {
+    const fault = faultOf[reason]
+    return fault === null ? Effect.void : Metric.update(signInFailures(fault), 1)
+  })
 
 const make = Effect.fnUntraced(function* (settings: SingleSignOnSettings, publicUrl: string) {
   const egress = yield* Egress
@@ -486,7 +520,12 @@ const make = Effect.fnUntraced(function* (settings: SingleSignOnSettings, public
     }
   })
 
-  return SingleSignOn.of({ provider: settings.name, begin, complete, verifyLogout })
+  return SingleSignOn.of({
+    provider: settings.name,
+    begin: (options) => countFailures(begin(options)),
+    complete: (cookie, response) => countFailures(complete(cookie, response)),
+    verifyLogout
+  })
 })
 
 /** How the identity provider is reached. A reference, so that a test can replace it. */

@@ -87,6 +87,8 @@ export interface Channel {
   /** Generates delivery ids: a prefix of three characters, `_`, and a UUIDv7. */
   readonly ids: { readonly generate: Effect.Effect<string> }
   readonly policy: ChannelPolicy
+  /** Set if the channel itself logs when its destination begins to fail, because many organizations share it. Otherwise the engine does. */
+  readonly logsOutages?: true
   /**
    * Loads the current payload and destination, and returns the effect that sends them. The engine runs that effect
    * immediately, outside any transaction, and interrupts it at the deadline. A failed load is not a failed attempt: the

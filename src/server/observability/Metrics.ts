@@ -1,4 +1,4 @@
-import { type Cause, Context, Effect, Layer, Metric, type Scope } from "effect"
+import { type Cause, Context, type Duration, Effect, Layer, Metric, type Scope } from "effect"
 import { PrometheusMetrics } from "effect/observability"
 import { metricsFailures } from "./metricDefinitions.ts"
 import { makeProcessCollector } from "./Metrics/processCollector.ts"
@@ -11,6 +11,18 @@ const COLLECT_TIMEOUT_MILLIS = 3_000
 
 /** Updates gauges from their source. A failure leaves them as they were. */
 export type MetricCollector = Effect.Effect<void, unknown>
+
+/**
+ * A collector that runs at most once in this time, for what tables have to be read for. A run that failed, or was interrupted because it took
+ * too long, is followed by the next one at the next collection.
+ */
+export const collectAtMostEvery = (
+  every: Duration.Input,
+  collector: MetricCollector
+): Effect.Effect<MetricCollector> =>
+  Effect.map(Effect.cachedInvalidateWithTTL(collector, every), ([cached, invalidate]) =>
+    Effect.onError(cached, () => invalidate)
+  )
 
 /**
  * The metrics of the service; `metricDefinitions.ts` has each with its meaning. Counters and histograms are updated as

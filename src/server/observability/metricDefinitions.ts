@@ -70,10 +70,11 @@ export const unsentResponseBytes = Metric.gauge("countersign_http_unsent_respons
   attributes: { unit: "By" }
 })
 
-/** `outcome`: delivered, partial, retry, failed, gone; refused if the attempt was not sent. */
+/** `outcome`: delivered, partial, retry, failed (no further attempt follows), gone; refused if the attempt was not sent. */
 export const deliveryAttempts = series((channel: string, outcome: string) =>
   Metric.counter("countersign_delivery_attempts_total", {
-    description: "Delivery attempts of this replica by channel and outcome",
+    description:
+      "Delivery attempts of this replica by channel and outcome; failed: it was the last one of its delivery",
     attributes: { channel, outcome },
     incremental: true
   })
@@ -87,13 +88,18 @@ export const deliveryAttemptDuration = series((channel: string) =>
   })
 )
 
-export const deliveryQueueFull = series((channel: string) =>
-  Metric.counter("countersign_delivery_queue_full_total", {
-    description: "Deliveries rejected because the destination's queue was full",
-    attributes: { channel },
+/** `verdict`: one of `deliveryVerdicts`. */
+export const deliveriesCompleted = series((channel: string, verdict: DeliveryVerdict) =>
+  Metric.counter("countersign_deliveries_total", {
+    description: "Deliveries that this replica has completed, by channel and verdict",
+    attributes: { channel, verdict },
     incremental: true
   })
 )
+
+/** What became of a completed delivery. */
+export const deliveryVerdicts = ["delivered", "partial", "failed", "gone", "refused", "queue_full"] as const
+export type DeliveryVerdict = (typeof deliveryVerdicts)[number]
 
 export const deliveriesHeld = series((channel: string) =>
   Metric.counter("countersign_delivery_held_total", {
@@ -138,6 +144,38 @@ export const deliveryShards = Metric.gauge("countersign_delivery_shards", {
   description: "Shards of the delivery queue that this replica owns, of 256"
 })
 
+export const approvalsPending = Metric.gauge("countersign_approvals_pending", {
+  description: "Approvals that wait for a decision, in the whole installation; counted up to 100,000"
+})
+
+export const approvalsOldestPending = Metric.gauge("countersign_approvals_oldest_pending_seconds", {
+  description:
+    "How long the oldest pending approval has waited, of the 100,000 that are due first; 0: none is pending",
+  attributes: { unit: "s" }
+})
+
+/** `outcome`: allow or reject. `source`: human, timeout or session_closed. */
+export const approvalsClosed = series((outcome: string, source: string) =>
+  Metric.counter("countersign_approvals_closed_total", {
+    description:
+      "Approvals that this replica has closed, by outcome and by what closed them; timeout: nobody decided in time",
+    attributes: { outcome, source },
+    incremental: true
+  })
+)
+
+/** Upper bounds of the buckets of waiting times, in seconds: from a click to a week. */
+const WAIT_BUCKETS = [1, 5, 15, 60, 300, 900, 3_600, 14_400, 43_200, 86_400, 604_800]
+
+/** `source`: human, timeout or session_closed. */
+export const approvalWait = series((source: string) =>
+  Metric.histogram("countersign_approval_wait_seconds", {
+    description: "Time from the request of an approval to its close by this replica, by what closed it",
+    attributes: { source, unit: "s" },
+    boundaries: WAIT_BUCKETS
+  })
+)
+
 /** `limit`: one of `limitNames`. */
 export const limitRefusals = series((limit: string) =>
   Metric.counter("countersign_limit_refusals_total", {
@@ -152,6 +190,16 @@ export const authenticationRefusals = series((reason: string) =>
   Metric.counter("countersign_authentication_refusals_total", {
     description:
       "Requests that this replica did not authenticate, by reason: malformed or missing key, checksum, unknown, revoked, expired, address (not allowed for the key), session (of the console); forbidden: refused with 403 by what the key may do",
+    attributes: { reason },
+    incremental: true
+  })
+)
+
+/** `reason`: provider (its response was missing or not accepted) or person (whom it authenticated and this service refused). */
+export const signInFailures = series((reason: "provider" | "person") =>
+  Metric.counter("countersign_single_sign_on_failures_total", {
+    description:
+      "Failed sign-ins with the identity provider: provider: it did not respond, or its response was not accepted; person: it authenticated someone who has no access",
     attributes: { reason },
     incremental: true
   })
@@ -206,6 +254,31 @@ export const databaseConnections = series((state: string) =>
   })
 )
 
+export const serverConnections = Metric.gauge("countersign_store_server_connections", {
+  description:
+    "Connections that count towards the strictest limit of the database server: its own, or that of the role or database"
+})
+
+export const serverConnectionsMax = Metric.gauge("countersign_store_server_connections_max", {
+  description: "The strictest limit of connections that applies to the service's role in the database server"
+})
+
+export const diskFree = Metric.gauge("countersign_store_disk_free_bytes", {
+  description: "Free space on the disk of the embedded database; absent if the database is external",
+  attributes: { unit: "By" }
+})
+
+export const newestBackup = Metric.gauge("countersign_newest_backup_timestamp_seconds", {
+  description:
+    "When the newest backup of the embedded database was completed by `countersign backup`, in seconds since the epoch; 0: never; absent if the database is external",
+  attributes: { unit: "s" }
+})
+
+export const oldSecrets = Metric.gauge("countersign_secrets_under_old_keys", {
+  description:
+    "Stored secrets that are sealed with an older master key, without those that are deleted within days; counted up to 1,000 in each column, once an hour"
+})
+
 export const databaseConnectionsMax = Metric.gauge("countersign_store_connections_max", {
   description: "Maximum number of database connections of this replica"
 })
@@ -218,11 +291,11 @@ export const databaseTransactions = series((state: string) =>
   })
 )
 
-/** `quantile`: 0.5, 0.99 or 1. */
-export const eventLoopDelay = series((quantile: string) =>
+/** `statistic`: median, p99 or max. Prometheus keeps the label `quantile` for summaries. */
+export const eventLoopDelay = series((statistic: string) =>
   Metric.gauge("countersign_event_loop_delay_seconds", {
     description: "Event-loop lag since the previous scrape",
-    attributes: { quantile, unit: "s" }
+    attributes: { statistic, unit: "s" }
   })
 )
 

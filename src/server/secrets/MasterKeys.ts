@@ -87,8 +87,8 @@ export const verifyMasterKeys = Effect.fn("MasterKeys.verifyMasterKeys")(functio
   return registered.filter((id) => !box.keyIds.includes(id))
 })
 
-/** The columns that are read at every start. Deliveries and responses can be millions of rows, and expire. */
-const lastingColumns = sealedColumns.filter(({ expires }) => expires !== true)
+/** The columns that are read at every start, and for a metric. Deliveries and responses can be millions of rows, and expire. */
+export const lastingColumns = sealedColumns.filter(({ expires }) => expires !== true)
 
 /**
  * Checks the key ring as {@link verifyMasterKeys} does, and registers the sealing key before this process seals with it. The first key of a

@@ -24,6 +24,7 @@ import {
   type RestoreOptions
 } from "./EmbeddedPostgres/backup/restoreBackup.ts"
 import type { VerifiedBackup } from "./EmbeddedPostgres/backup/verifyBackup.ts"
+import { writeNewestBackup } from "./dataDirectory.ts"
 import { superviseServer } from "./EmbeddedPostgres/superviseServer.ts"
 import { LOG_FILE, type ServerSettings, socketDirectory, socketHost } from "./EmbeddedPostgres/Postmaster.ts"
 
@@ -127,13 +128,19 @@ export const passwordPath = (dataDir: string): string =>
 /** The log of a data directory's server. */
 export const serverLogPath = (dataDir: string): string => path.join(path.resolve(dataDir), LOG_FILE)
 
-/** Backs up the running server of a data directory; see `makeBackup`. The server must be kept running meanwhile by the layer. */
+/** Backs up the running server of a data directory, and records when; see `makeBackup`. The server must be kept running meanwhile by the layer. */
 export const backUp = Effect.fn("EmbeddedPostgres.backUp")(function* (
   dataDir: string,
   options: BackupOptions
 ) {
   const at = yield* tryFileSystem(`looking at ${dataDir}`, () => realpath(path.resolve(dataDir)))
-  return yield* makeBackup(yield* readCluster(clusterDirectory(at)), options)
+  const backup = yield* makeBackup(yield* readCluster(clusterDirectory(at)), options)
+  yield* Effect.tryPromise(() => writeNewestBackup(at, options.now)).pipe(
+    Effect.catch(({ cause }) =>
+      Effect.logWarning("The backup is complete, but its time could not be recorded for the metrics", cause)
+    )
+  )
+  return backup
 })
 
 /** Restores a backup into a data directory; see `restoreBackup`. */

@@ -230,17 +230,19 @@ if (promtool === undefined)
   )
 
 describe.skipIf(helm === undefined || promtool === undefined)("Prometheus", () => {
-  /** The values of the example disable it. */
-  const MIXED_VERSIONS = [
-    "--set",
-    "metrics.prometheusRule.alerts.mixedVersions.enabled=true,metrics.prometheusRule.alerts.mixedVersions.for=10m"
-  ]
+  /** The values of the example disable one alert, and some wait longer than the rules are played. */
+  const PLAYABLE = [
+    "mixedVersions.enabled=true",
+    "mixedVersions.for=10m",
+    "backupOld.for=10m",
+    "oldMasterKey.for=10m"
+  ].flatMap((value) => ["--set", `metrics.prometheusRule.alerts.${value}`])
 
   /** Runs promtool with the rules of the full values and the given series, one value a minute. */
   const testRules = (cases: ReadonlyArray<object>) => {
     const folder = mkdtempSync(path.join(os.tmpdir(), "countersign-alerts-"))
     try {
-      writeFileSync(path.join(folder, "rules.yaml"), stringify(rendered(...MIXED_VERSIONS).spec))
+      writeFileSync(path.join(folder, "rules.yaml"), stringify(rendered(...PLAYABLE).spec))
       writeFileSync(
         path.join(folder, "tests.yaml"),
         stringify({ rule_files: ["rules.yaml"], evaluation_interval: "1m", tests: cases })
@@ -291,12 +293,30 @@ describe.skipIf(helm === undefined || promtool === undefined)("Prometheus", () =
     ...replicas("countersign_metrics_failures_total", "0x60"),
     ...replicas("countersign_worker_failures_total", "0x60", { worker: "approval_deadlines" }),
     ...replicas("countersign_delivery_shards", "128x60"),
-    ...replicas("countersign_delivery_queue_full_total", "0x60", { channel: "webhook" }),
+    ...replicas("countersign_deliveries_total", "0+60x60", { channel: "webhook", verdict: "delivered" }),
+    ...["failed", "gone", "queue_full"].flatMap((verdict) =>
+      replicas("countersign_deliveries_total", "0x60", { channel: "webhook", verdict })
+    ),
+    ...replicas("countersign_deliveries_total", "0+1x60", { channel: "mail", verdict: "refused" }),
+    ...replicas("countersign_delivery_cooling_destinations", "0x60", { channel: "webhook" }),
+    ...replicas("countersign_approvals_closed_total", "0+4x60", { source: "human", outcome: "allow" }),
+    ...replicas("countersign_approvals_closed_total", "0+1x60", { source: "timeout", outcome: "reject" }),
+    ...replicas("countersign_approvals_oldest_pending_seconds", "600x60"),
+    ...replicas("countersign_limit_use_ratio", "0.5x60", { limit: "stored_bytes" }),
+    ...replicas("countersign_limit_use_ratio", "0.95x60", { limit: "key_requests" }),
+    ...replicas("countersign_authentication_refusals_total", "0+5x60", { reason: "expired" }),
+    ...replicas("countersign_single_sign_on_failures_total", "0x60", { reason: "provider" }),
+    ...replicas("countersign_single_sign_on_failures_total", "0+1x60", { reason: "person" }),
+    ...replicas("countersign_secrets_under_old_keys", "0x60"),
+    ...replicas("countersign_newest_backup_timestamp_seconds", "0x60"),
+    ...replicas("countersign_store_disk_free_bytes", "50000000000x60"),
+    ...replicas("countersign_store_server_connections", "40x60"),
+    ...replicas("countersign_store_server_connections_max", "97x60"),
     ...replicas("countersign_delivery_oldest_due_seconds", "1x60", { channel: "webhook" }),
     ...replicas("countersign_store_transactions", "0x60", { state: "waiting" }),
     ...replicas("countersign_store_oldest_snapshot_seconds", "2x60"),
     ...replicas("countersign_store_xmin_age_transactions", "1000x60"),
-    ...replicas("countersign_event_loop_delay_seconds", "0.01x60", { quantile: "0.99" }),
+    ...replicas("countersign_event_loop_delay_seconds", "0.01x60", { statistic: "p99" }),
     ...replicas("countersign_http_connections_refused_total", "0x60", { reason: "total" }),
     ...replicas("countersign_worker_last_success_timestamp_seconds", "0+60x60", {
       worker: "approval_deadlines"
@@ -377,7 +397,7 @@ describe.skipIf(helm === undefined || promtool === undefined)("Prometheus", () =
       "deliveries are late, rejected, and fail",
       but(
         ...replicas("countersign_delivery_oldest_due_seconds", "200x60", webhook),
-        ...replicas("countersign_delivery_queue_full_total", "0+1x60", webhook),
+        ...replicas("countersign_deliveries_total", "0+1x60", { ...webhook, verdict: "queue_full" }),
         ...replicas("countersign_delivery_attempts_total", "0+10x60", { ...webhook, outcome: "delivered" }),
         ...replicas("countersign_delivery_attempts_total", "0+20x60", { ...webhook, outcome: "retry" })
       ),
@@ -387,6 +407,102 @@ describe.skipIf(helm === undefined || promtool === undefined)("Prometheus", () =
       "few deliveries fail",
       but(...replicas("countersign_delivery_attempts_total", "0+1x60", { ...webhook, outcome: "retry" })),
       []
+    ],
+    [
+      "the deliveries of one small receiver fail for good",
+      but(
+        series("countersign_deliveries_total", { instance: "a", ...webhook, verdict: "failed" }, "0x35 1x25"),
+        series("countersign_delivery_cooling_destinations", { instance: "a", ...webhook }, "0x5 1x60")
+      ),
+      ["DeliveriesFailed", "DestinationCooling"]
+    ],
+    [
+      "a receiver answers 410 once",
+      but(
+        series("countersign_deliveries_total", { instance: "b", ...webhook, verdict: "gone" }, "0x30 1x30")
+      ),
+      ["DeliveriesFailed"]
+    ],
+    [
+      "the cooldowns of a receiver end, and it fails again",
+      but(
+        series(
+          "countersign_delivery_cooling_destinations",
+          { instance: "a", ...webhook },
+          "1x3 0x1 1x8 0x1 1x14 0x2 1x14 0x1 1x20"
+        )
+      ),
+      ["DestinationCooling"]
+    ],
+    [
+      "a receiver fails for a minute, twice",
+      but(
+        series(
+          "countersign_delivery_cooling_destinations",
+          { instance: "a", ...webhook },
+          "0x20 1x1 0x9 1x1 0x60"
+        )
+      ),
+      []
+    ],
+    [
+      "all reviewers are away, and few approvals run out",
+      but(
+        series("countersign_approvals_closed_total", { source: "human", outcome: "allow" }, "7x60"),
+        series(
+          "countersign_approvals_closed_total",
+          { source: "timeout", outcome: "reject" },
+          "0x9 1x9 2x9 4x40"
+        ),
+        ...replicas("countersign_approvals_oldest_pending_seconds", "80000+600x60")
+      ),
+      ["ApprovalsUndecided", "ApprovalsOld"]
+    ],
+    [
+      "one approval runs out",
+      but(
+        series("countersign_approvals_closed_total", { source: "human", outcome: "allow" }, "7x60"),
+        series("countersign_approvals_closed_total", { source: "timeout", outcome: "reject" }, "0x9 1x60")
+      ),
+      []
+    ],
+    [
+      "an organization has almost reached what it may store",
+      but(
+        ...replicas("countersign_limit_use_ratio", "0x4 0.9x1 0x60", { limit: "stored_bytes" }),
+        ...replicas("countersign_limit_use_ratio", "0.95x60", { limit: "key_requests" })
+      ),
+      ["LimitNear"]
+    ],
+    [
+      "somebody tries keys, and the identity provider is away",
+      but(
+        ...replicas("countersign_authentication_refusals_total", "0+100x60", { reason: "unknown" }),
+        series(
+          "countersign_single_sign_on_failures_total",
+          { instance: "a", reason: "provider" },
+          "0x30 1x30"
+        )
+      ),
+      ["AuthenticationRefused", "SingleSignOnFailing"]
+    ],
+    [
+      "no backup was made for two days, and a rotation of the master key was forgotten",
+      but(
+        // The rules are played from the epoch on.
+        ...replicas("countersign_newest_backup_timestamp_seconds", "-172800x60"),
+        series("countersign_secrets_under_old_keys", { instance: "a" }, "3x60")
+      ),
+      ["BackupOld", "OldMasterKey"]
+    ],
+    [
+      "the disk fills up, and replicas take most connections",
+      but(
+        ...replicas("countersign_store_disk_free_bytes", "1500000000x60"),
+        ...replicas("countersign_store_server_connections", "95x60"),
+        ...replicas("countersign_store_server_connections_max", "97x60")
+      ),
+      ["DiskFull", "ServerConnections"]
     ],
     [
       "the database is slow, and does not remove dead rows",
@@ -400,7 +516,7 @@ describe.skipIf(helm === undefined || promtool === undefined)("Prometheus", () =
     [
       "replicas are overloaded",
       but(
-        ...replicas("countersign_event_loop_delay_seconds", "0.5x60", { quantile: "0.99" }),
+        ...replicas("countersign_event_loop_delay_seconds", "0.5x60", { statistic: "p99" }),
         ...replicas("countersign_http_connections_refused_total", "0+5x60", { reason: "total" })
       ),
       ["EventLoopLag", "ConnectionsRefused"]

@@ -111,6 +111,22 @@ const makeLog = () => {
   }
 }
 
+const METRICS_TOKEN = "a-token-of-sixteen-and-more"
+
+/** Failed sign-ins in the metrics of a service. */
+const failuresOf = (url: string) =>
+  Effect.promise(async () => {
+    const response = await fetch(`${url}/metrics`, { headers: { authorization: `Bearer ${METRICS_TOKEN}` } })
+    const text = await response.text()
+    const count = (reason: string) =>
+      Number(
+        new RegExp(`^countersign_single_sign_on_failures_total\\{reason="${reason}"\\} (\\d+)$`, "mu").exec(
+          text
+        )?.[1]
+      )
+    return { provider: count("provider"), person: count("person") }
+  })
+
 describe("SingleSignOn", () => {
   it.live("a person signs in with the access of their groups, as one identity at every sign-in", () =>
     withProvider((provider, url) =>
@@ -701,20 +717,23 @@ describe("SingleSignOn", () => {
 
   it.live("a refused person is in the log with the subject and the groups that the provider stated", () => {
     const log = makeLog()
-    return withProvider((provider, url) =>
-      Effect.gen(function* () {
-        provider.accounts.set("ada", { name: "Ada", groups: ["marketing", "sales"] })
-        const { end, session } = yield* signIn(url)
-        assert.isNull(session)
-        assert.include(end.body, "which group of your identity provider gives it")
-        assert.deepInclude(log.find("a person was refused"), {
-          message:
-            "Single sign-on: a person was refused: no rule of COUNTERSIGN_OIDC_ACCESS has one of their groups",
-          subject: "ada",
-          groups: ["marketing", "sales"],
-          groups_claim: "groups"
-        })
-      })
+    return withProvider(
+      (provider, url) =>
+        Effect.gen(function* () {
+          provider.accounts.set("ada", { name: "Ada", groups: ["marketing", "sales"] })
+          const { end, session } = yield* signIn(url)
+          assert.isNull(session)
+          assert.include(end.body, "which group of your identity provider gives it")
+          assert.deepInclude(log.find("a person was refused"), {
+            message:
+              "Single sign-on: a person was refused: no rule of COUNTERSIGN_OIDC_ACCESS has one of their groups",
+            subject: "ada",
+            groups: ["marketing", "sales"],
+            groups_claim: "groups"
+          })
+          assert.deepStrictEqual(yield* failuresOf(url), { provider: 0, person: 1 })
+        }),
+      { COUNTERSIGN_METRICS_TOKEN: METRICS_TOKEN }
     ).pipe(Effect.provide(log.layer))
   })
 
@@ -731,8 +750,9 @@ describe("SingleSignOn", () => {
             error: "invalid_client"
           })
           assert.notInclude(log.text(), "another-secret")
+          assert.deepStrictEqual(yield* failuresOf(url), { provider: 1, person: 0 })
         }),
-      { COUNTERSIGN_OIDC_CLIENT_SECRET: "another-secret" }
+      { COUNTERSIGN_OIDC_CLIENT_SECRET: "another-secret", COUNTERSIGN_METRICS_TOKEN: METRICS_TOKEN }
     ).pipe(Effect.provide(log.layer))
   })
 

@@ -24,6 +24,7 @@ export const auditPhrases: Readonly<Record<AuditAction, string>> = {
   "endpoint.secret_rotated": "rotated the signing secret of a webhook endpoint",
   "endpoint.tested": "sent a test event to a webhook endpoint",
   "endpoint.disabled": "disabled a webhook endpoint, which answered 410 Gone",
+  "endpoint.failing": "found that no delivery to a webhook endpoint had succeeded for an hour",
   "endpoint.verified": "verified a webhook endpoint",
   "endpoint.verification_failed": "sent a challenge that a webhook endpoint did not answer",
   "endpoint.replayed": "replayed failed deliveries of a period",

@@ -10,6 +10,7 @@ import type { Notifications } from "../../notifications/Notifications.ts"
 import type { RecordedTrace, Spans } from "../../telemetry/Spans.ts"
 import type { SessionEvents } from "../SessionEvents.ts"
 import { type ApprovalRow, toApproval, withState } from "../approvalRows.ts"
+import { countClosed } from "../countClosed.ts"
 import { updateApprovals } from "./transitionRows.ts"
 
 /** Dependencies of `recordTransitions`. */
@@ -58,6 +59,7 @@ export const recordTransitions = Effect.fnUntraced(function* (
   const completed = Arr.map(pending, complete)
   const rows = Arr.map(completed, ({ row }) => row)
   yield* updateApprovals(deps.sql, rows)
+  yield* deps.sql.afterCommit(countClosed(rows))
   const batches = Object.values(Arr.groupBy(completed, ({ row }) => row.session_id)).map((group) => {
     const { org_id, session_id } = Arr.headNonEmpty(group).row
     return {

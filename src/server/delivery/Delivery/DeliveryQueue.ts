@@ -1,19 +1,25 @@
-import { Array as Arr, Effect, Exit, Metric, Random } from "effect"
+import { Array as Arr, Clock, Context, Effect, Exit, Random } from "effect"
 import type { SqlClient, Statement } from "effect/sql"
 import type { OrgId } from "../../../domain/Ids.ts"
 import { nextDelay } from "../../../domain/delivery/RetryPolicy.ts"
 import { toDate } from "../../../domain/Time.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
 import { onCompletion, requireTransaction } from "../../store/transaction.ts"
-import { deliveryQueueFull } from "../../observability/metricDefinitions.ts"
+import { LruCache } from "../../concurrency/LruCache.ts"
+import { monotonicMillis } from "../../concurrency/monotonicMillis.ts"
 import type { Channel } from "../Channel.ts"
 import type { NewDelivery, QueueRow } from "./QueuedDelivery.ts"
 import { countedDeliveryColumns, deliveryCounts } from "./deliveryCounts.ts"
-import { type PreparedDelivery, makeQueueWrites, type InsertedDelivery } from "./QueueWrites.ts"
+import { type PreparedDelivery, makeQueueWrites, type InsertedDelivery, QUEUE_FULL } from "./QueueWrites.ts"
+import { type Completed, countCompleted, logFailed } from "./completedDeliveries.ts"
 import { shardOf } from "./shardOf.ts"
 
 /** The `last_error` of a delivery whose destination was removed before it was sent. */
 const REMOVED = "the destination was removed"
+
+/** Pause between two log lines about the full queue of one destination, in milliseconds, and how many destinations it is kept for. */
+const LOG_AGAIN_MILLIS = 60_000
+const MAX_LOGGED_DESTINATIONS = 1_000
 
 /** The deliveries that a transaction has queued. */
 export interface EnqueueResult {
@@ -96,19 +102,39 @@ export const makeDeliveryQueue = (
     return prepared
   })
 
-  /** Counts the deliveries that were recorded as failed because their destination's queue is full. */
-  const countRejected = (
+  /** When each destination's full queue was logged last. */
+  const loggedFull = new LruCache<number>({
+    entries: MAX_LOGGED_DESTINATIONS,
+    weight: MAX_LOGGED_DESTINATIONS
+  })
+
+  /** Counts deliveries that were recorded as failed because their destination's queue is full, and logs the first of a minute. */
+  const reportRejected = (rejected: ReadonlyArray<PreparedDelivery>): Effect.Effect<void> =>
+    Effect.contextWith((context: Context.Context<never>) => {
+      const completed = rejected.map(({ channel, delivery_id, destination_id, org_id }): Completed => ({
+        channel,
+        org_id,
+        destination_id,
+        delivery_id,
+        verdict: "queue_full",
+        error: QUEUE_FULL
+      }))
+      countCompleted(completed, context)
+      const now = monotonicMillis(Context.get(context, Clock.Clock))
+      const unlogged = completed.filter(({ destination_id, org_id }) => {
+        const loggedAt = loggedFull.get(`${org_id}/${destination_id}`)
+        return loggedAt === undefined || now - loggedAt >= LOG_AGAIN_MILLIS
+      })
+      for (const { destination_id, org_id } of unlogged) loggedFull.set(`${org_id}/${destination_id}`, now, 1)
+      return logFailed(unlogged)
+    })
+
+  const rejectedOf = (
     prepared: ReadonlyArray<PreparedDelivery>,
     inserted: ReadonlyArray<InsertedDelivery>
-  ): Effect.Effect<void> => {
+  ): ReadonlyArray<PreparedDelivery> => {
     const rejected = new Set(inserted.filter((row) => row.is_full).map((row) => row.delivery_id))
-    return rejected.size === 0
-      ? Effect.void
-      : Effect.forEach(
-          prepared.filter((one) => rejected.has(one.delivery_id)),
-          ({ channel }) => Metric.update(deliveryQueueFull(channel), 1),
-          { discard: true }
-        )
+    return rejected.size === 0 ? [] : prepared.filter((one) => rejected.has(one.delivery_id))
   }
 
   /** Documented at `Delivery.enqueueWith`. */
@@ -139,7 +165,7 @@ export const makeDeliveryQueue = (
           )
       )
       return Effect.map(
-        Effect.tap(run, ({ inserted }) => countRejected(prepared, inserted)),
+        Effect.tap(run, ({ inserted }) => reportRejected(rejectedOf(prepared, inserted))),
         ({ result }) => result
       )
     })
@@ -161,7 +187,8 @@ export const makeDeliveryQueue = (
       insertedRows.filter((row) => row.seq !== null || row.is_full).map((row) => row.delivery_id)
     )
     result = { rows, complete: recorded.size === prepared.length }
-    if (rows.length < recorded.size) yield* sql.afterCommit(countRejected(prepared, insertedRows))
+    if (rows.length < recorded.size)
+      yield* sql.afterCommit(reportRejected(rejectedOf(prepared, insertedRows)))
     if (result.complete) return ids
     const byDestination = Object.values(
       Arr.groupBy(
@@ -173,7 +200,8 @@ export const makeDeliveryQueue = (
     byDestination.sort((a, b) => (a[0].destination_id < b[0].destination_id ? -1 : 1))
     for (const destination of byDestination) {
       const failed = yield* insertUnderLock(destination, at)
-      yield* sql.afterCommit(Metric.update(deliveryQueueFull(destination[0].channel), failed))
+      // The last ones are beyond the limit.
+      if (failed > 0) yield* sql.afterCommit(reportRejected(destination.slice(-failed)))
     }
     return ids
   })

@@ -286,6 +286,7 @@ export const makeDispatcher = (
       // The current owner of a lost shard decides on the destination's health: it may have recorded failures that this
       // replica never saw.
       if (verdict === "ignored" || !lanes.has(lane)) return
+      if (verdict === "failure" && "error" in outcome) lane.lastError = outcome.error
       const after =
         verdict === "success"
           ? Cooldown.recordSuccess(lane.health)

@@ -12,12 +12,17 @@ import {
   Semaphore
 } from "effect"
 import { SqlError } from "effect/sql"
-import { conclude } from "../../../domain/delivery/DeliveryState.ts"
+import { type AttemptOutcome, conclude, type Conclusion } from "../../../domain/delivery/DeliveryState.ts"
 import { isDatabaseUnavailable } from "../../store/databaseErrors.ts"
 import type { AttemptResult } from "./Attempt.ts"
 import type { Channel, CompletedDelivery } from "../Channel.ts"
 import { logFailure } from "../../observability/DatabaseOutage.ts"
-import { deliveryAttempts, deliveryAttemptDuration } from "../../observability/metricDefinitions.ts"
+import {
+  deliveryAttempts,
+  deliveryAttemptDuration,
+  type DeliveryVerdict
+} from "../../observability/metricDefinitions.ts"
+import { type Completed, countCompleted, logFailed } from "./completedDeliveries.ts"
 import type { DeliveryStore } from "./DeliveryStore.ts"
 import type { Dispatcher } from "./Dispatcher.ts"
 import type { Lane } from "./Lane.ts"
@@ -118,12 +123,12 @@ export const makeFinisher = (
       locked = [...locked, ...list]
     }
 
-    /** `writtenFrom`: when the write began. */
+    /** Counts and logs the deliveries that the written results complete. `writtenFrom`: when the write began. */
     const acknowledge = (
       batch: ReadonlyArray<ConcludedAttempt>,
       recorded: RecordedResults,
       writtenFrom: number
-    ) => {
+    ): Effect.Effect<void> => {
       const { written } = recorded
       const ended = batch.filter(({ result }) => !recorded.locked.has(result.delivery.seq))
       if (ended.length < batch.length)
@@ -141,6 +146,9 @@ export const makeFinisher = (
             verdict._tag === "RetryLater" && written.has(result.delivery.seq) ? now + verdict.delay : null
         }))
       )
+      const completed = ended.filter(({ result }) => written.has(result.delivery.seq)).flatMap(completedBy)
+      countCompleted(completed, context)
+      return logFailed(completed)
     }
 
     const abandon = (result: AttemptResult) => {
@@ -162,13 +170,13 @@ export const makeFinisher = (
      */
     const writeAlone = (concluded: ConcludedAttempt, from = monotonicMillis(dueClock)): Effect.Effect<void> =>
       retryUntilWritten(write([concluded])).pipe(
-        Effect.map((recorded) => acknowledge([concluded], recorded, from)),
+        Effect.flatMap((recorded) => acknowledge([concluded], recorded, from)),
         Effect.catch((error) => {
           const failed = unwritable(concluded)
           return Effect.logError("The result of a delivery was rejected; recording it as failed", error).pipe(
             Effect.andThen(retryUntilWritten(write([failed]))),
             Effect.catch(() => retryUntilWritten(store.recordResults([failed]))),
-            Effect.map((recorded) => acknowledge([failed], recorded, from))
+            Effect.flatMap((recorded) => acknowledge([failed], recorded, from))
           )
         }),
         Effect.catch((error) =>
@@ -188,7 +196,7 @@ export const makeFinisher = (
     ): Effect.Effect<void> =>
       write(batch).pipe(
         Effect.matchEffect({
-          onSuccess: (recorded) => Effect.sync(() => acknowledge(batch, recorded, from)),
+          onSuccess: (recorded) => acknowledge(batch, recorded, from),
           onFailure: (error) =>
             isLockTimeout(error) && batch.some(callsHook)
               ? writeWithoutHooks(batch)
@@ -236,13 +244,15 @@ export const makeFinisher = (
       const attemptsMade = delivery.attempt - delivery.first_attempt + 1
       const remainingMillis = delivery.expiresAt - monotonicMillis(dueClock)
       const random = yield* Random.next
-      deliveryAttempts(lane.channel.name, outcome._tag.toLowerCase()).updateUnsafe(1, context)
+      const verdict = conclude(lane.channel.policy.retry, outcome, { attemptsMade, remainingMillis, random })
+      const isLast = outcome._tag === "Retry" && verdict._tag === "Failed"
+      deliveryAttempts(lane.channel.name, isLast ? "failed" : outcome._tag.toLowerCase()).updateUnsafe(
+        1,
+        context
+      )
       if (outcome._tag !== "Refused")
         deliveryAttemptDuration(lane.channel.name).updateUnsafe(result.durationMillis / 1000, context)
-      return {
-        result,
-        verdict: conclude(lane.channel.policy.retry, outcome, { attemptsMade, remainingMillis, random })
-      }
+      return { result, verdict }
     })
 
     /** Drops the results that a defect prevented from being recorded, so that they do not keep their shards here. */
@@ -319,6 +329,30 @@ const unwritable = ({ result }: ConcludedAttempt): ConcludedAttempt => ({
   verdict: { _tag: "Failed", error: UNWRITABLE }
 })
 
+/** The delivery that a result completes. */
+const completedBy = ({ result, verdict }: ConcludedAttempt): ReadonlyArray<Completed> => {
+  if (verdict._tag === "RetryLater") return []
+  const { delivery, lane, outcome } = result
+  return [
+    {
+      channel: lane.channel.name,
+      org_id: lane.org_id,
+      destination_id: lane.destination_id,
+      delivery_id: delivery.delivery_id,
+      verdict: verdict._tag === "Failed" ? verdictOf(outcome) : statusOf(verdict),
+      error: verdict._tag === "Delivered" ? null : verdict.error
+    }
+  ]
+}
+
+/** Why a delivery failed. */
+const verdictOf = ({ _tag }: AttemptOutcome): DeliveryVerdict =>
+  _tag === "Gone" ? "gone" : _tag === "Refused" ? "refused" : "failed"
+
+/** The final status of a delivery. */
+const statusOf = ({ _tag }: Conclusion): CompletedDelivery["status"] =>
+  _tag === "Delivered" ? "delivered" : _tag === "Partial" ? "partial" : "failed"
+
 /** Whether a channel is notified of this result. */
 const callsHook = ({ result, verdict }: ConcludedAttempt): boolean =>
   result.lane.channel.onCompleted !== undefined && verdict._tag !== "RetryLater"
@@ -333,7 +367,7 @@ const notifyChannel = (
     .filter(({ result }) => written.has(result.delivery.seq))
     .map(({ result, verdict }): CompletedDelivery => ({
       delivery: result.delivery,
-      status: verdict._tag === "Delivered" ? "delivered" : verdict._tag === "Partial" ? "partial" : "failed",
+      status: statusOf(verdict),
       outcome: result.outcome
     }))
   return completed.length === 0 ? Effect.void : (channel.onCompleted?.(completed) ?? Effect.void)

@@ -1,8 +1,10 @@
 import { Effect } from "effect"
 import type { SqlError } from "effect/sql"
+import type { Health } from "../../../domain/delivery/Cooldown.ts"
 import type { Dispatcher } from "./Dispatcher.ts"
 import type { Worker } from "../../concurrency/Worker.ts"
 import type { DeliveryStore } from "./DeliveryStore.ts"
+import type { Lane } from "./Lane.ts"
 
 /** How long the first lane of a batch waits for others, in milliseconds. */
 const GATHER_MILLIS = 10
@@ -28,9 +30,29 @@ export const makeHealthWriter = (store: DeliveryStore, dispatcher: Dispatcher): 
       const unsaved = dispatcher.unsavedHealth(BATCH_SIZE)
       if (unsaved.size === 0) return
       const locked = yield* store.saveHealth(unsaved)
-      dispatcher.acknowledgeHealth(new Map([...unsaved].filter(([lane]) => !locked.has(lane.key))))
+      const saved = [...unsaved].filter(([lane]) => !locked.has(lane.key))
+      dispatcher.acknowledgeHealth(new Map(saved))
+      yield* Effect.forEach(saved, logFirstCooldown, { discard: true })
       // Waits here, since `wakeUp` would complete immediately: the locked lanes are still unsaved.
       if (locked.size > 0) yield* Effect.sleep(RETRY_MILLIS)
     })
   }
 })
+
+/** Logs the first cooldown since the last success of a destination. The following ones are in the metrics. */
+const logFirstCooldown = ([lane, health]: readonly [Lane, Health]): Effect.Effect<void> => {
+  const isLogged = lane.isCooldownLogged
+  lane.isCooldownLogged = health._tag !== "Healthy"
+  if (isLogged || !lane.isCooldownLogged || lane.channel.logsOutages === true) return Effect.void
+  return Effect.annotateLogs(
+    Effect.logWarning(
+      `Deliveries to a destination fail; it gets no attempts during a cooldown: ${lane.lastError ?? "unknown error"}`
+    ),
+    {
+      channel: lane.channel.name,
+      org_id: lane.org_id,
+      destination_id: lane.destination_id,
+      failures: health.failures
+    }
+  )
+}

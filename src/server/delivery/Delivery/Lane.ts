@@ -27,6 +27,10 @@ export class Lane {
   readonly destination_id: string
   readonly channel: Channel
   health: Health
+  /** The error of the last attempt that counted as a failure of the destination. */
+  lastError: string | undefined
+  /** Whether the log has the first cooldown since the last success. */
+  isCooldownLogged: boolean
   /** Sorted by `dueAt`, then `seq`. */
   readonly waiting: Array<QueuedDelivery> = []
   /** Attempts in flight. */
@@ -65,6 +69,7 @@ export class Lane {
     this.org_id = delivery.org_id
     this.destination_id = delivery.destination_id
     this.health = health
+    this.isCooldownLogged = health._tag !== "Healthy"
   }
 
   /**

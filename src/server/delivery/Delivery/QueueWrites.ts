@@ -26,7 +26,7 @@ const UNSEEN_TRANSACTIONS = 8
 const DESTINATION_LOCK = 0x63736764
 
 /** The `last_error` of a delivery beyond the queue limit. */
-const QUEUE_FULL = "queue full"
+export const QUEUE_FULL = "queue full"
 
 /** A delivery with the id, shard and schedule it will be inserted with. */
 export interface PreparedDelivery extends NewDelivery {

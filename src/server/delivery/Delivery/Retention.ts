@@ -1,4 +1,4 @@
-import { DateTime, type Duration, Effect, Semaphore } from "effect"
+import { DateTime, type Duration, Effect, Metric, Semaphore } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { uuidTimePrefix } from "../../../domain/Ids.ts"
 import { int4Array } from "../../store/pgArrays.ts"
@@ -6,6 +6,7 @@ import type { StoreClock } from "../../store/StoreClock.ts"
 import { transaction } from "../../store/transaction.ts"
 import { deleteInBatches, toWorkerRun } from "../../concurrency/deleteInBatches.ts"
 import type { Worker } from "../../concurrency/Worker.ts"
+import { deliveriesCompleted } from "../../observability/metricDefinitions.ts"
 import type { Channel, DeliveryRef, CompletedDelivery } from "../Channel.ts"
 import { maintainPartitions } from "./maintainPartitions.ts"
 import { SHARDS } from "./shardOf.ts"
@@ -151,7 +152,9 @@ export const makeRetention = (
         const deleted = yield* deleteDeliveries(cutoff)
         for (const { name, onCompleted } of channels) {
           const completed = deleted.filter(({ channel }) => channel === name).map(toExpired)
-          if (completed.length > 0) yield* onCompleted?.(completed) ?? Effect.void
+          if (completed.length === 0) continue
+          yield* onCompleted?.(completed) ?? Effect.void
+          yield* sql.afterCommit(Metric.update(deliveriesCompleted(name, "refused"), completed.length))
         }
         return deleted.length
       })

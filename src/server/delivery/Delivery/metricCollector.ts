@@ -1,13 +1,14 @@
 import { Effect, Metric } from "effect"
 import type { MetricCollector } from "../../observability/Metrics.ts"
 import {
+  deliveriesCompleted,
   deliveriesHeld,
   deliveryCoolingDestinations,
   deliveryInFlight,
   deliveryOldestDue,
   deliveryQueueDepth,
-  deliveryQueueFull,
-  deliveryShards
+  deliveryShards,
+  deliveryVerdicts
 } from "../../observability/metricDefinitions.ts"
 import { Delivery } from "../Delivery.ts"
 
@@ -23,8 +24,8 @@ export const makeDeliveryCollector: Effect.Effect<MetricCollector, never, Delive
         yield* Metric.update(deliveryOldestDue(channel), one.overdueSeconds)
         yield* Metric.update(deliveryInFlight(channel), one.inFlight)
         yield* Metric.update(deliveryCoolingDestinations(channel), one.coolingDown)
-        // Prometheus sees an increase only from an existing value, so the counter exists before its first increment.
-        yield* Metric.update(deliveryQueueFull(channel), 0)
+        // Prometheus sees an increase only from an existing value, so a counter exists before its first increment.
+        for (const verdict of deliveryVerdicts) yield* Metric.update(deliveriesCompleted(channel, verdict), 0)
         yield* Metric.update(deliveriesHeld(channel), 0)
       }
     })

@@ -45,7 +45,16 @@ export const writeHealth = (
         FOR UPDATE OF d SKIP LOCKED
       ), changed AS (
         UPDATE delivery_destinations d
-        SET consecutive_failures = h.failures, cooldown_round = h.round, cooldown_until = h.until
+        SET
+          consecutive_failures = h.failures,
+          cooldown_round = h.round,
+          cooldown_until = h.until,
+          -- Fewer failures than before: an attempt succeeded meanwhile.
+          failing_since = CASE
+            WHEN h.failures > 0 AND h.failures < d.consecutive_failures THEN ${currentTime(sql, clock)}
+            WHEN h.failures > 0 THEN coalesce(d.failing_since, ${currentTime(sql, clock)})
+          END,
+          outage_reported_at = CASE WHEN h.failures >= d.consecutive_failures THEN d.outage_reported_at END
         FROM locked h
         WHERE d.org_id = h.org_id
           AND d.destination_id = h.destination_id
@@ -53,8 +62,9 @@ export const writeHealth = (
             IS DISTINCT FROM (h.failures, h.round, h.until)
       ), added AS (
         INSERT INTO delivery_destinations
-          (org_id, destination_id, consecutive_failures, cooldown_round, cooldown_until)
-        SELECT org_id, destination_id, failures, round, until
+          (org_id, destination_id, consecutive_failures, cooldown_round, cooldown_until, failing_since)
+        SELECT
+          org_id, destination_id, failures, round, until, CASE WHEN failures > 0 THEN ${currentTime(sql, clock)} END
         FROM given
         WHERE (org_id, destination_id) NOT IN (SELECT org_id, destination_id FROM existing)
         ORDER BY org_id, destination_id
@@ -62,7 +72,8 @@ export const writeHealth = (
         SET
           consecutive_failures = EXCLUDED.consecutive_failures,
           cooldown_round = EXCLUDED.cooldown_round,
-          cooldown_until = EXCLUDED.cooldown_until
+          cooldown_until = EXCLUDED.cooldown_until,
+          failing_since = EXCLUDED.failing_since
       )
       SELECT org_id, destination_id FROM existing
       EXCEPT

@@ -164,6 +164,7 @@ export const make = Effect.fnUntraced(function* ({ mailsPerHour = 0, policy, pub
     name: MAIL,
     ids: DeliveryId,
     policy: policy ?? mailPolicy,
+    logsOutages: true,
     load,
     expire: (cutoff, limit) => expireEvents(sql, "approval_mail", cutoff, limit)
   } satisfies Channel

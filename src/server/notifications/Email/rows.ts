@@ -141,11 +141,13 @@ const noticeRows = rowsOf(
     author: Schema.String,
     url_hint: Schema.String,
     previous_url_hint: Schema.NullOr(Schema.String),
+    target_id: Schema.String,
+    failing_since: Schema.NullOr(TimestampFromDate),
     ...recipient
   })
 )
 
-/** An email to an admin with its entry of the audit log; undefined if it is another email, or was removed. */
+/** An email to an admin with its entry of the audit log; undefined if it is another email, or it or its endpoint was removed. */
 export const loadNotice = (
   sql: SqlClient.SqlClient,
   now: Timestamp,
@@ -156,15 +158,18 @@ export const loadNotice = (
   noticeRows.first(sql`
     SELECT
       m.type, m.occurred_at, o.name AS organization, coalesce(l.actor_name, 'the operator') AS author,
-      l.detail->>'url_hint' AS url_hint, l.detail->>'previous_url_hint' AS previous_url_hint,
+      coalesce(l.detail->>'url_hint', p.url_hint) AS url_hint, l.detail->>'previous_url_hint' AS previous_url_hint,
+      l.target_id, (l.detail->>'failing_since')::timestamptz AS failing_since,
       ${recipientState(sql, now, verifiedOnly)}
     FROM approval_mail m
     JOIN audit_log l ON l.org_id = m.org_id AND l.entry_id = m.entry_id
+    LEFT JOIN notification_endpoints p ON p.org_id = m.org_id AND p.endpoint_id = l.target_id
     JOIN api_keys ON api_keys.org_id = m.org_id AND api_keys.key_id = m.key_id
     JOIN organizations o ON o.org_id = m.org_id
     ${verifiedOnly ? joinConfirmation(sql, now) : sql``}
     WHERE m.org_id = ${org_id}
       AND m.event_id = ${event_id}
+      AND coalesce(l.detail->>'url_hint', p.url_hint) IS NOT NULL
   `)
 
 /**

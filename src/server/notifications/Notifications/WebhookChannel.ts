@@ -213,7 +213,7 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
         status: 410,
         delivery_id
       })
-      yield* sql`
+      const disabled = yield* sql`
         WITH disabled AS (
           UPDATE notification_endpoints
           SET
@@ -221,7 +221,8 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
             disabled_at = ${toDate(entry.occurred_at)}::timestamptz,
             disabled_by_id = NULL,
             disabled_by_name = NULL,
-            disabled_by_delivery = ${delivery_id}
+            disabled_by_delivery = ${delivery_id},
+            unreported_entry_id = ${entry.entry_id}
           WHERE org_id = ${org_id}
             AND endpoint_id = ${endpoint_id}
             AND active
@@ -230,8 +231,15 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
           entries: sql`SELECT entry.* FROM ${auditRowsTable(sql, [entry])} CROSS JOIN disabled`,
           org_id
         })}
-        SELECT 1
+        SELECT endpoint_id
+        FROM disabled
       `
+      if (disabled.length === 0) return
+      yield* Effect.annotateLogs(Effect.logWarning("A webhook endpoint was disabled: it answered 410 Gone"), {
+        org_id,
+        destination_id: endpoint_id,
+        delivery_id
+      })
     }),
     expire: (cutoff, limit) =>
       Effect.andThen(

@@ -129,7 +129,7 @@ export const updateEndpoint = Effect.fnUntraced(function* (
       ? sql.literal("")
       : change.active
         ? sql.literal(
-            ", active = true, disabled_at = NULL, disabled_by_id = NULL, disabled_by_name = NULL, disabled_by_delivery = NULL"
+            ", active = true, disabled_at = NULL, disabled_by_id = NULL, disabled_by_name = NULL, disabled_by_delivery = NULL, unreported_entry_id = NULL"
           )
         : sql`,
           active = false,

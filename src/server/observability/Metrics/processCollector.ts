@@ -15,10 +15,10 @@ type IntervalHistogram = ReturnType<typeof monitorEventLoopDelay>
 /** The sampling interval of the event loop. The histogram contains it; the lag is the rest. */
 const RESOLUTION_MILLIS = 20
 
-const quantiles = [
-  ["0.5", (histogram: IntervalHistogram) => histogram.percentile(50)],
-  ["0.99", (histogram: IntervalHistogram) => histogram.percentile(99)],
-  ["1", (histogram: IntervalHistogram) => histogram.max]
+const statistics = [
+  ["median", (histogram: IntervalHistogram) => histogram.percentile(50)],
+  ["p99", (histogram: IntervalHistogram) => histogram.percentile(99)],
+  ["max", (histogram: IntervalHistogram) => histogram.max]
 ] as const
 
 /** Updates the gauges of the process. Event-loop sampling starts with the first run, so that it costs nothing if metrics are not read. */
@@ -35,10 +35,10 @@ export const makeProcessCollector: Effect.Effect<Effect.Effect<void>, never, Sco
         yield* Metric.update(processStartTime, Math.round(performance.timeOrigin) / 1000)
         yield* Metric.update(buildInfo(VERSION), 1)
       }
-      for (const [quantile, read] of quantiles) {
+      for (const [statistic, read] of statistics) {
         // An empty histogram has no meaningful values.
         const lag = histogram.count === 0 ? 0 : read(histogram) / 1e9 - RESOLUTION_MILLIS / 1000
-        yield* Metric.update(eventLoopDelay(quantile), Math.max(0, lag))
+        yield* Metric.update(eventLoopDelay(statistic), Math.max(0, lag))
       }
       // Node drops the first sample after a reset: a stall that begins within 20 ms of a collection is missed.
       histogram.reset()

@@ -6,8 +6,11 @@ import {
   databaseConnectionsMax,
   databaseTransactions,
   oldestSnapshot,
+  serverConnections,
+  serverConnectionsMax,
   xminAge
 } from "../../observability/metricDefinitions.ts"
+import { readServerConnections } from "../serverConnections.ts"
 import { transactionCounts } from "./limitTransactions.ts"
 
 const states = ["active", "idle", "in_transaction"] as const
@@ -40,6 +43,10 @@ export const makeDatabaseCollector = Effect.fnUntraced(function* (options: {
     `
     const counts = new Map(rows.map(({ count, state }) => [state, count]))
     for (const state of states) yield* Metric.update(databaseConnections(state), counts.get(state) ?? 0)
+
+    const server = yield* readServerConnections(sql)
+    yield* Metric.update(serverConnections, server?.used ?? 0)
+    yield* Metric.update(serverConnectionsMax, server?.limit ?? 0)
 
     const [horizon] = yield* sql<{ readonly seconds: number; readonly transactions: number }>`
       SELECT

@@ -9,11 +9,11 @@ import { tryFileSystem, EmbeddedPostgresFailed, OTHER_OPTIONS } from "./Embedded
 import { LOG_FILE } from "./Postmaster.ts"
 
 /**
- * What this service has in a data directory: the cluster, also a restored and a replaced one, the master key, the log, copies of the
+ * What this service has in a data directory: the cluster, also a restored and a replaced one, the master key, the time of the newest backup, the log, copies of the
  * programs, and files in the making.
  */
 const OWN_ENTRIES =
-  /^(?:postgres(?:\.restored|\.before-restore-[\w-]+)?|master-key|postgres\.log(?:\.1)?|(?:linux|darwin)-\w+-\d[\w.-]*)(?:\.new-[\w-]+)?$/
+  /^(?:postgres(?:\.restored|\.before-restore-[\w-]+)?|master-key|newest-backup|postgres\.log(?:\.1)?|(?:linux|darwin)-\w+-\d[\w.-]*)(?:\.new-[\w-]+)?$/
 
 /** The owner and the entries of a directory; `undefined` if it does not exist. */
 const look = (directory: string) =>

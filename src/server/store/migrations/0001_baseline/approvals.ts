@@ -121,7 +121,7 @@ CREATE TABLE approvals (
   CHECK (timeout_action IN ('allow', 'reject'))
 ) WITH (fillfactor=80);
 CREATE INDEX approvals_closed ON approvals (org_id, decided_at, approval_id) WHERE decided_at IS NOT NULL;
-CREATE INDEX approvals_due ON approvals (next_due_at, approval_id) WHERE next_due_at IS NOT NULL;
+CREATE INDEX approvals_due ON approvals (next_due_at, approval_id) INCLUDE (requested_at) WHERE next_due_at IS NOT NULL;
 CREATE INDEX approvals_inbox ON approvals (org_id, expires_at, approval_id) WHERE status = 'pending';
 CREATE INDEX approvals_proposed ON approvals (org_id, session_id, proposed_digest) WHERE (proposed_digest IS NOT NULL) AND (proposal_step_id IS NULL);
 CREATE INDEX approvals_session ON approvals (org_id, session_id, approval_id DESC);

@@ -45,8 +45,11 @@ CREATE TABLE delivery_destinations (
   consecutive_failures integer NOT NULL DEFAULT 0, -- Failed attempts since the last success.
   cooldown_round integer NOT NULL DEFAULT 0, -- Cooldowns since the last success; each is twice as long as the one before, up to a maximum.
   cooldown_until timestamptz, -- End of the current cooldown, after which one attempt probes; null: none.
+  failing_since timestamptz, -- When the first of the consecutive failures was recorded; null: the last attempt succeeded.
+  outage_reported_at timestamptz, -- When the organization's admins were notified of these failures; null: they were not.
   PRIMARY KEY (org_id, destination_id)
 ) WITH (fillfactor=70);
+CREATE INDEX delivery_destinations_unreported ON delivery_destinations (failing_since) WHERE (failing_since IS NOT NULL) AND (outage_reported_at IS NULL);
 
 -- Log of attempts, partitioned by time so that retention drops whole partitions.
 CREATE TABLE delivery_attempts (

@@ -24,6 +24,7 @@ import {
   restore,
   verifyBackup
 } from "../../../../../src/server/store/EmbeddedPostgres.ts"
+import { readNewestBackup } from "../../../../../src/server/store/dataDirectory.ts"
 import { SecretBox } from "../../../../../src/server/secrets/SecretBox.ts"
 import { BackupManifest } from "../../../../../src/server/store/EmbeddedPostgres/backup/BackupManifest.ts"
 import { checkPrograms } from "../../../../../src/server/store/EmbeddedPostgres/backup/restoreBackup.ts"
@@ -148,6 +149,7 @@ describe("countersign backup and restore", { timeout: 240_000 }, () => {
             })
             yield* Ref.set(stopped, true)
             yield* Fiber.join(writer)
+            assert.strictEqual(yield* Effect.promise(() => readNewestBackup(dataDir)), 0)
             const slots = yield* query(url, "SELECT count(*)::int AS n FROM pg_replication_slots")
             assert.deepEqual(slots, [{ n: 0 }])
             return backup.directory
@@ -157,6 +159,7 @@ describe("countersign backup and restore", { timeout: 240_000 }, () => {
         const restored = yield* dataDirectory
         const { err, ok } = yield* commands(restored)(["restore", "--from", directory])
         assert.isTrue(ok, err)
+        assert.isNull(yield* Effect.promise(() => readNewestBackup(restored)))
         yield* using(restored, (url) =>
           Effect.gen(function* () {
             const [row] = yield* query(
