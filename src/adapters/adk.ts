@@ -10,8 +10,10 @@
  */
 import { CallMap } from "./toolGate/CallMap.ts"
 import { freeze } from "./toolGate/freeze.ts"
+import { validateArguments } from "./toolGate/validateArguments.ts"
 import { withFallback } from "./toolGate/withFallback.ts"
 import { type GateOptions, makeToolGate, type ToolCall, type ToolEnd, type Verdict } from "./toolGate.ts"
+import { describeUngoverned, type UngovernedSettings } from "./ungoverned.ts"
 
 export type * from "./toolGate/publicTypes.ts"
 
@@ -29,15 +31,21 @@ export interface ToolContext extends Invocation {
   readonly abortSignal?: AbortSignal
 }
 
+/** A tool of the kit. */
+export interface KitTool {
+  readonly name: string
+}
+
 /** The parameters of a tool's callbacks. */
 export interface ToolParameters {
-  readonly tool: { readonly name: string }
+  readonly tool: KitTool
   readonly toolArgs: Record<string, unknown>
   readonly toolContext: ToolContext
 }
 
 /** An event of a run, as far as this adapter reads it. */
 export interface RunEvent {
+  readonly author?: string
   readonly partial?: boolean
   readonly content?: {
     readonly parts?: ReadonlyArray<{
@@ -58,6 +66,12 @@ export interface InvocationContext {
   readonly abortSignal?: AbortSignal
 }
 
+/** The parameters of a model's callbacks. */
+export interface ModelParameters {
+  readonly callbackContext: { readonly invocationId: string; readonly agentName: string }
+  readonly llmRequest: { readonly toolsDict: Record<string, KitTool> }
+}
+
 /** A plugin of the kit: its `BasePlugin`. */
 export interface GovernedPlugin {
   readonly name: string
@@ -65,6 +79,7 @@ export interface GovernedPlugin {
     invocationContext: InvocationContext
     event: RunEvent
   }) => Promise<undefined>
+  readonly beforeModelCallback: (parameters: ModelParameters) => Promise<undefined>
   readonly beforeToolCallback: (parameters: ToolParameters) => Promise<Record<string, unknown> | undefined>
   readonly afterToolCallback: (
     parameters: ToolParameters & { readonly result: unknown }
@@ -78,7 +93,6 @@ export interface GovernedPlugin {
   readonly afterRunCallback: () => Promise<undefined>
   readonly beforeAgentCallback: () => Promise<undefined>
   readonly beforeContextCompaction: () => Promise<undefined>
-  readonly beforeModelCallback: () => Promise<undefined>
   readonly beforeNodeCallback: () => Promise<undefined>
   readonly beforeRunCallback: () => Promise<undefined>
   readonly beforeToolSelection: () => Promise<undefined>
@@ -88,7 +102,12 @@ export interface GovernedPlugin {
 
 type Callbacks = Pick<
   GovernedPlugin,
-  "afterToolCallback" | "beforeToolCallback" | "name" | "onEventCallback" | "onToolErrorCallback"
+  | "afterToolCallback"
+  | "beforeModelCallback"
+  | "beforeToolCallback"
+  | "name"
+  | "onEventCallback"
+  | "onToolErrorCallback"
 >
 
 /** Calls of the kit itself, such as `adk_request_confirmation`, are no tools. */
@@ -98,10 +117,16 @@ const OWN_CALL = /^adk_/u
  * Returns a plugin that asks Countersign before each call, waits for the person who decides, and records how the call ended. The tool's
  * response of a denied call is `{ error }`. Put it first: a plugin before it can answer in its place.
  */
-export const governPlugin = (options: GateOptions<Invocation>): GovernedPlugin => {
+export const governPlugin = (options: GateOptions<Invocation> & UngovernedSettings): GovernedPlugin => {
+  const { ungoverned = [] } = options
   const gate = makeToolGate(options)
+  /** The tools of each agent's request until its response comes. */
+  const offered = new CallMap<Readonly<Record<string, KitTool>>>()
   const asked = new CallMap<Promise<Verdict>>()
   const allowed = new CallMap<ToolCall>()
+
+  const isUngoverned = (tool: KitTool): boolean =>
+    isAgentTool(tool) && !(GOVERNED in tool) && !ungoverned.includes(tool.name)
 
   const report = async ({ toolContext }: ToolParameters, end: ToolEnd): Promise<undefined> => {
     const call = allowed.take(keyOf(toolContext, toolContext.functionCallId))
@@ -112,26 +137,44 @@ export const governPlugin = (options: GateOptions<Invocation>): GovernedPlugin =
     name: "countersign",
 
     // The kit makes the calls of a response one after the other. All are submitted when the response comes, so that people see them together.
-    onEventCallback: async ({ event: { content, partial }, invocationContext }) => {
+    onEventCallback: async ({ event: { author, content, partial }, invocationContext }) => {
       const calls = (content?.parts ?? []).flatMap(({ functionCall }) =>
         functionCall === undefined || OWN_CALL.test(functionCall.name ?? "") ? [] : [functionCall]
       )
-      if (partial === true || calls.length < 2) return
+      if (partial === true) return
       const { abortSignal: signal, invocationId, session, userId } = invocationContext
       const invocation = { invocationId, userId, sessionId: session.id }
+      const tools = offered.take(keyOf(invocation, author)) ?? {}
+      if (calls.length < 2) return
       for (const { args = {}, id = "", name = "" } of calls) {
-        const verdict = gate.ask({ id, tool: name, arguments: args }, invocation, { signal, wait: false })
+        const tool = tools[name]
+        const input = await validateArguments(schemaOf(tool), args)
+        if (!input.isValid || tool === undefined || isUngoverned(tool)) continue
+        const call = { id, tool: name, arguments: input.value }
+        const verdict = gate.ask(call, invocation, { signal, wait: false })
         // An abort is reported where the verdict is used.
         verdict.catch(() => undefined)
         asked.set(keyOf(invocation, id), verdict)
       }
     },
 
+    // The kit looks tools up in the request when it executes the calls of the response.
+    beforeModelCallback: async ({ callbackContext, llmRequest: { toolsDict } }) => {
+      for (const [name, tool] of Object.entries(toolsDict)) {
+        if (isAgentTool(tool)) toolsDict[name] = governAgentTool(tool, () => plugin)
+      }
+      offered.set(keyOf(callbackContext, callbackContext.agentName), toolsDict)
+      return undefined
+    },
+
     beforeToolCallback: async ({ tool, toolArgs, toolContext }) => {
       const { abortSignal: signal, functionCallId = "" } = toolContext
+      if (isUngoverned(tool)) return { error: describeUngoverned(tool.name) }
       const key = keyOf(toolContext, functionCallId)
       // Callbacks that come later could change the call after the decision.
-      const call = { id: functionCallId, tool: tool.name, arguments: freeze(toolArgs) }
+      const input = await validateArguments(schemaOf(tool), freeze(toolArgs))
+      if (!input.isValid) return { error: input.message }
+      const call = { id: functionCallId, tool: tool.name, arguments: input.value }
       const early = await asked.take(key)
       const verdict = early?.verdict === "deny" ? early : await gate.ask(call, toolContext, { signal })
       if (verdict.verdict !== "allow") return { error: verdict.message }
@@ -144,7 +187,52 @@ export const governPlugin = (options: GateOptions<Invocation>): GovernedPlugin =
     onToolErrorCallback: (parameters) => report(parameters, { status: "failed", error: parameters.error })
   }
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the fallback answers the other callbacks
-  return withFallback(callbacks, async () => undefined) as GovernedPlugin
+  const plugin = withFallback(callbacks, async () => undefined) as GovernedPlugin
+  return plugin
 }
 
-const keyOf = ({ invocationId }: Invocation, callId = ""): string => `${invocationId} ${callId}`
+const keyOf = ({ invocationId }: Pick<Invocation, "invocationId">, id = ""): string => `${invocationId} ${id}`
+
+/** An agent of the kit. */
+interface KitAgent {
+  readonly subAgents: ReadonlyArray<KitAgent>
+  runAsync(context: {
+    readonly pluginManager: { getPlugin(name: string): unknown; registerPlugin(plugin: unknown): void }
+  }): AsyncGenerator<unknown, void, void>
+}
+
+/** The kit's `AgentTool`, which runs its agent in a runner without plugins. */
+interface AgentTool extends KitTool {
+  readonly agent: KitAgent
+}
+
+const isAgentTool = (tool: KitTool): tool is AgentTool => AGENT_TOOL in tool
+
+/** The kit's mark of an `AgentTool`. */
+const AGENT_TOOL = Symbol.for("google.adk.agentTool")
+
+/** The mark of an agent's tool whose runner gets the plugin. */
+const GOVERNED = Symbol("countersign.governed")
+
+const governAgentTool = (tool: AgentTool, plugin: () => GovernedPlugin): AgentTool =>
+  GOVERNED in tool ? tool : derive(tool, { agent: governAgent(tool.agent, plugin), [GOVERNED]: true })
+
+/** The agent or, in a session that one of them continues, its sub-agents: each is where a runner can begin. */
+const governAgent = (agent: KitAgent, plugin: () => GovernedPlugin): KitAgent =>
+  derive(agent, {
+    subAgents: agent.subAgents.map((subAgent) => governAgent(subAgent, plugin)),
+    runAsync: (context: Parameters<KitAgent["runAsync"]>[0]) => {
+      const { pluginManager } = context
+      if (pluginManager.getPlugin("countersign") === undefined) pluginManager.registerPlugin(plugin())
+      return agent.runAsync(context)
+    }
+  })
+
+/** An object that differs from another one in some members only: the other one may serve several runs at the same time. */
+const derive = <Value extends object>(value: Value, members: object): Value =>
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- it inherits all other members
+  Object.assign(Object.create(value), members) as Value
+
+/** The schema by which a tool converts its arguments. */
+const schemaOf = (tool: KitTool | undefined): unknown =>
+  tool !== undefined && "parameters" in tool ? tool.parameters : undefined

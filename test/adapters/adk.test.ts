@@ -1,4 +1,5 @@
 import {
+  AgentTool,
   type BasePlugin,
   FunctionTool,
   InMemorySessionService,
@@ -24,13 +25,18 @@ const toolsOf = (execute: AdapterRun["execute"]) =>
       new FunctionTool({
         name,
         description: name,
-        parameters: z.object({ amount: z.number() }),
+        parameters: z.object({ amount: z.coerce.number() }),
         execute: async (input) => execute(name, input)
       })
   )
 
 const runAgent = async (
-  { execute, gate, responses, signal }: AdapterRun,
+  {
+    execute,
+    gate,
+    responses,
+    signal
+  }: Omit<AdapterRun, "gate"> & { readonly gate: Parameters<typeof governPlugin>[0] },
   agent: object = {},
   errors: Array<string> = []
 ) => {
@@ -61,8 +67,80 @@ const runAgent = async (
 const driver: Driver = (run) => runAgent(run)
 
 layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("adk", (it) => {
-  // A tool converts its arguments by its schema after all callbacks.
-  adapterContract(it, "governPlugin", driver, { coerces: false })
+  adapterContract(it, "governPlugin", driver)
+
+  const inner = { id: "inner_1", tool: "forbidden", arguments: { amount: 50 } }
+  const outer = { id: "outer_1", tool: "read", arguments: { amount: 1 } }
+
+  it.effect("governs the calls of an agent as a tool, and of agents as tools inside it", () =>
+    Effect.gen(function* () {
+      const { client, outcomes, session } = yield* governedRun("adk agent tool")
+      yield* Effect.promise(async () => {
+        const execute = () => assert.fail("executed")
+        const innermost = new ScriptedModel([[inner]])
+        const refunds = new LlmAgent({ name: "read", model: innermost, tools: toolsOf(execute) })
+        const middle = new LlmAgent({
+          name: "read",
+          model: new ScriptedModel([[{ ...outer, id: "middle_1" }]]),
+          tools: [new AgentTool({ agent: refunds })]
+        })
+        const run = { gate: { client, session }, responses: [[outer]], execute }
+        const told = await runAgent(run, { tools: [new AgentTool({ agent: middle })] })
+        assert.include(innermost.told.get("inner_1"), "A rule rejected this call")
+        assert.include(told.get("outer_1"), "Done")
+        assert.deepStrictEqual(await outcomes(), [
+          { step_id: "middle_1", tool: "read", status: "succeeded" },
+          { step_id: "outer_1", tool: "read", status: "succeeded" }
+        ])
+        // The agents themselves are unchanged, so that another runner can use them with other plugins.
+        assert.isFalse(Object.hasOwn(refunds, "runAsync"))
+      })
+    })
+  )
+
+  it.effect("refuses an agent as a tool whose plugins it cannot add to, if it is not listed", () =>
+    Effect.gen(function* () {
+      const { client, outcomes, session } = yield* governedRun("adk hidden agent tool")
+      const tool = new AgentTool({ agent: new LlmAgent({ name: "read", model: new ScriptedModel([]) }) })
+      const toolContext = { invocationId: "i", sessionId: "s", userId: "u", functionCallId: "call_1" }
+      yield* Effect.promise(async () => {
+        const call = { tool, toolArgs: {}, toolContext }
+        const refused = await governPlugin({ client, session }).beforeToolCallback(call)
+        assert.include(JSON.stringify(refused), "can make calls that Countersign does not govern")
+        const listed = governPlugin({ client, session, ungoverned: ["read"] })
+        assert.isUndefined(await listed.beforeToolCallback(call))
+        assert.deepStrictEqual(await outcomes(), [])
+      })
+    })
+  )
+
+  it.effect("sends the defaults of a schema, and refuses arguments that do not match it", () =>
+    Effect.gen(function* () {
+      const { client, decide, outcomes, session } = yield* governedRun("adk defaults")
+      yield* Effect.promise(async () => {
+        const executed: Array<unknown> = []
+        const tool = new FunctionTool({
+          name: "refund",
+          description: "Refunds",
+          parameters: z.object({ amount: z.coerce.number(), to: z.string().default("card") }),
+          execute: async (input) => {
+            executed.push(input)
+          }
+        })
+        const calls = [
+          { ...refund, arguments: { amount: "50" } },
+          { ...refund, id: "call_2", arguments: { amount: "many" } }
+        ]
+        const run = { gate: { client, session }, responses: [calls], execute: () => undefined }
+        const running = runAgent(run, { tools: [tool] })
+        await decide("approve", "refund", { arguments: { amount: 50, to: "card" } })
+        const told = await running
+        assert.deepStrictEqual(executed, [{ amount: 50, to: "card" }])
+        assert.include(told.get("call_2"), "do not match the tool's schema")
+        assert.lengthOf(await outcomes(), 1)
+      })
+    })
+  )
 
   const refund = { id: "call_1", tool: "refund", arguments: { amount: 50 } }
 
