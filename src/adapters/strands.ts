@@ -7,8 +7,10 @@
  */
 import { CallMap } from "./toolGate/CallMap.ts"
 import { freeze } from "./toolGate/freeze.ts"
+import { validateArguments } from "./toolGate/validateArguments.ts"
 import { withFallback } from "./toolGate/withFallback.ts"
 import { type GateOptions, makeToolGate, type ToolCall, type Verdict } from "./toolGate.ts"
+import { describeUngoverned, type UngovernedSettings } from "./ungoverned.ts"
 
 export type * from "./toolGate/publicTypes.ts"
 
@@ -27,6 +29,8 @@ export interface ToolCallEvent extends Invocation {
 
 /** The SDK's event before a call. */
 export interface BeforeToolCall extends ToolCallEvent {
+  /** Undefined if the agent has no tool of this name. */
+  readonly tool: object | undefined
   /** Ends the invocation with the stop reason `interrupt`; returns once the agent is invoked with a response. */
   interrupt(parameters: { name: string; reason: string }): unknown
 }
@@ -39,7 +43,10 @@ export interface AfterToolCall extends ToolCallEvent {
 
 /** The SDK's event after a response of the model. */
 export interface AfterModelCall extends Invocation {
-  readonly agent: { readonly cancelSignal: AbortSignal }
+  readonly agent: {
+    readonly cancelSignal: AbortSignal
+    readonly toolRegistry: { get(name: string): object | undefined }
+  }
   readonly stopData?: {
     readonly message: {
       readonly content: ReadonlyArray<
@@ -64,6 +71,8 @@ export interface Deny {
 export interface GovernedIntervention {
   readonly name: string
   readonly onError: "throw"
+  /** The SDK calls it once with each agent that has the intervention. */
+  readonly observeAgent: (agent: object) => void
   readonly beforeToolCall: (event: BeforeToolCall) => Promise<Proceed | Deny>
   readonly afterToolCall: (event: AfterToolCall) => Promise<Proceed>
   readonly afterModelCall: (event: AfterModelCall) => Promise<Proceed>
@@ -73,18 +82,19 @@ export interface GovernedIntervention {
 }
 
 /** Options of {@link governIntervention}. */
-export type InterventionOptions = GateOptions<Invocation> & {
-  /**
-   * Whether the invocation ends, with the stop reason `interrupt`, when a call has to wait for a person. Take a snapshot of the agent, and
-   * resume it in any process: the call then waits for its decision, whatever the responses to the interrupts are. Default: `false`, the call
-   * waits within the invocation.
-   */
-  readonly pause?: boolean
-}
+export type InterventionOptions = GateOptions<Invocation> &
+  UngovernedSettings & {
+    /**
+     * Whether the invocation ends, with the stop reason `interrupt`, when a call has to wait for a person. Take a snapshot of the agent, and
+     * resume it in any process: the call then waits for its decision, whatever the responses to the interrupts are. Default: `false`, the call
+     * waits within the invocation.
+     */
+    readonly pause?: boolean
+  }
 
 type Callbacks = Pick<
   GovernedIntervention,
-  "afterModelCall" | "afterToolCall" | "beforeToolCall" | "name" | "onError"
+  "afterModelCall" | "afterToolCall" | "beforeToolCall" | "name" | "observeAgent" | "onError"
 >
 
 /** The calls of an agent. */
@@ -94,13 +104,20 @@ interface AgentCalls {
   readonly allowed: CallMap<ToolCall>
 }
 
+/** Agents that have an intervention of this module. */
+const GOVERNED = new WeakSet<object>()
+
 /**
  * Returns an intervention that asks Countersign before each call, waits for the person who decides, and records how the call ended. Put it
  * last, so that it sees the changes of others to a call.
  */
 export const governIntervention = (options: InterventionOptions): GovernedIntervention => {
+  const { ungoverned = [] } = options
   const gate = makeToolGate(options)
   const agents = new WeakMap<object, AgentCalls>()
+
+  const isRefused = async (name: string, tool: object | undefined): Promise<boolean> =>
+    isAgentTool(tool) && !ungoverned.includes(name) && !(await isGoverned(tool.agent))
 
   const callsOf = ({ agent }: Invocation): AgentCalls => {
     const known = agents.get(agent)
@@ -127,12 +144,18 @@ export const governIntervention = (options: InterventionOptions): GovernedInterv
     name: "countersign",
     onError: "throw",
 
+    observeAgent: (agent) => void GOVERNED.add(agent),
+
     // The SDK asks about the calls of a response one after the other. All are submitted when it comes, so that people see them together.
     afterModelCall: async (event) => {
       const uses = (event.stopData?.message.content ?? []).filter(isToolUse)
       for (const { input, name, toolUseId: id } of uses.length < 2 ? [] : uses) {
-        const { cancelSignal: signal } = event.agent
-        const verdict = gate.ask({ id, tool: name, arguments: input }, event, { signal, wait: false })
+        const { cancelSignal: signal, toolRegistry } = event.agent
+        const tool = toolRegistry.get(name)
+        const validated = await validateArguments(schemaOf(tool), input)
+        if (!validated.isValid || (await isRefused(name, tool))) continue
+        const call = { id, tool: name, arguments: validated.value }
+        const verdict = gate.ask(call, event, { signal, wait: false })
         // An abort is reported where the verdict is used.
         verdict.catch(() => undefined)
         callsOf(event).asked.set(id, verdict)
@@ -143,7 +166,10 @@ export const governIntervention = (options: InterventionOptions): GovernedInterv
     beforeToolCall: async (event) => {
       // Interventions and hooks that come later could change the call after the decision.
       const { input, name, toolUseId } = freeze(event.toolUse)
-      const call = { id: toolUseId, tool: name, arguments: input }
+      if (await isRefused(name, event.tool)) return { type: "deny", reason: describeUngoverned(name) }
+      const validated = await validateArguments(schemaOf(event.tool), input)
+      if (!validated.isValid) return { type: "deny", reason: validated.message }
+      const call = { id: toolUseId, tool: name, arguments: validated.value }
       const verdict = await ask(call, event)
       if (verdict.verdict !== "allow") return { type: "deny", reason: verdict.message }
       callsOf(event).allowed.set(toolUseId, call)
@@ -173,3 +199,24 @@ type ContentBlock = NonNullable<AfterModelCall["stopData"]>["message"]["content"
 
 const isToolUse = (block: ContentBlock): block is ContentBlock & ToolCallEvent["toolUse"] =>
   block.type === "toolUseBlock"
+
+/** The SDK's `AgentAsTool`. */
+interface AgentTool {
+  readonly agent: { initialize?(): Promise<void> }
+}
+
+const isAgentTool = (tool: object | undefined): tool is AgentTool =>
+  tool !== undefined && "agent" in tool && typeof tool.agent === "object" && tool.agent !== null
+
+/** Whether the agent inside a tool has an intervention of this module, which observes the agent when it is initialized. */
+const isGoverned = async (agent: AgentTool["agent"]): Promise<boolean> => {
+  await agent.initialize?.()
+  return GOVERNED.has(agent)
+}
+
+/** The Zod schema by which a tool converts its arguments. A tool without parameters has `z.void()`, by which it converts nothing. */
+const schemaOf = (tool: object | undefined): unknown => {
+  const schema = tool !== undefined && "_inputSchema" in tool ? tool._inputSchema : undefined
+  const isVoid = typeof schema === "object" && schema !== null && "type" in schema && schema.type === "void"
+  return isVoid ? undefined : schema
+}

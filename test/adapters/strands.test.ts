@@ -16,7 +16,7 @@ const toolsOf = (sdk: Sdk, execute: AdapterRun["execute"]) =>
     sdk.tool({
       name,
       description: name,
-      inputSchema: z.object({ amount: z.number() }),
+      inputSchema: z.object({ amount: z.coerce.number() }),
       callback: async (input) => JSON.stringify(await execute(name, input))
     })
   )
@@ -62,14 +62,123 @@ const pausingDriver =
   }
 
 layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("strands", (it) => {
-  // A tool converts its arguments by its schema after all interventions.
-  const contract = { coerces: false }
-  adapterContract(it, "governIntervention", driver(newest), contract)
-  adapterContract(it, "governIntervention with pause", pausingDriver(newest), contract)
+  adapterContract(it, "governIntervention", driver(newest))
+  adapterContract(it, "governIntervention with pause", pausingDriver(newest))
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- its classes have private members, so their types are others
   const lowestSdk = lowest as unknown as Sdk
-  adapterContract(it, "the lowest governIntervention", driver(lowestSdk), contract)
-  adapterContract(it, "the lowest governIntervention with pause", pausingDriver(lowestSdk), contract)
+  adapterContract(it, "the lowest governIntervention", driver(lowestSdk))
+  adapterContract(it, "the lowest governIntervention with pause", pausingDriver(lowestSdk))
+
+  const inner = { id: "inner_1", tool: "forbidden", arguments: { amount: 50 } }
+  const outer = { id: "outer_1", tool: "read", arguments: { input: "Refund it" } }
+
+  for (const [version, sdk] of [
+    ["newest", newest],
+    ["lowest", lowestSdk]
+  ] as const) {
+    const support = async (
+      { client, session }: Effect.Success<ReturnType<typeof governedRun>>,
+      execute: AdapterRun["execute"],
+      options: { readonly isGoverned: boolean; readonly ungoverned: ReadonlyArray<string> }
+    ) => {
+      const govern = governIntervention({ client, session, ungoverned: options.ungoverned })
+      const refunds = new sdk.Agent({
+        name: "refunds",
+        model: new ScriptedModel([[inner]]),
+        tools: toolsOf(sdk, execute),
+        interventions: options.isGoverned ? [governIntervention({ client, session })] : [],
+        printer: false
+      })
+      const agent = new sdk.Agent({
+        model: new ScriptedModel([[outer]]),
+        tools: [refunds.asTool({ name: "read", description: "Refunds" })],
+        interventions: [govern],
+        printer: false
+      })
+      await agent.invoke("Refund it")
+      return toldAbout(agent.messages).get("outer_1")
+    }
+
+    it.effect(
+      `${version} › refuses an agent as a tool that has no intervention, and that is not listed`,
+      () =>
+        Effect.gen(function* () {
+          const run = yield* governedRun(`strands agent tool ${version}`)
+          yield* Effect.promise(async () => {
+            const told = await support(run, () => assert.fail("executed"), {
+              isGoverned: false,
+              ungoverned: []
+            })
+            assert.include(told, '"read" can make calls that Countersign does not govern')
+            assert.deepStrictEqual(await run.outcomes(), [])
+          })
+        })
+    )
+
+    it.effect(`${version} › asks about the calls of an agent as a tool that has the intervention`, () =>
+      Effect.gen(function* () {
+        const run = yield* governedRun(`strands governed agent tool ${version}`)
+        yield* Effect.promise(async () => {
+          const told = await support(run, () => assert.fail("executed"), { isGoverned: true, ungoverned: [] })
+          assert.include(told, "Done")
+          assert.deepStrictEqual(await run.outcomes(), [
+            { step_id: "outer_1", tool: "read", status: "succeeded" }
+          ])
+        })
+      })
+    )
+
+    it.effect(`${version} › runs an agent as a tool that is listed as ungoverned`, () =>
+      Effect.gen(function* () {
+        const run = yield* governedRun(`strands ungoverned agent tool ${version}`)
+        yield* Effect.promise(async () => {
+          const executed: Array<string> = []
+          await support(run, (tool) => executed.push(tool), { isGoverned: false, ungoverned: ["read"] })
+          assert.deepStrictEqual(executed, ["forbidden"])
+        })
+      })
+    )
+  }
+
+  it.effect("sends the defaults of a schema, and refuses arguments that do not match it", () =>
+    Effect.gen(function* () {
+      const { client, decide, outcomes, session } = yield* governedRun("strands defaults")
+      yield* Effect.promise(async () => {
+        const executed: Array<unknown> = []
+        const refund = newest.tool({
+          name: "refund",
+          description: "Refunds",
+          inputSchema: z.object({ amount: z.coerce.number(), to: z.string().default("card") }),
+          callback: (input) => {
+            executed.push(input)
+            return "done"
+          }
+        })
+        // Together they are submitted when the response comes.
+        const calls = [
+          { id: "call_1", tool: "refund", arguments: { amount: "50" } },
+          { id: "call_2", tool: "refund", arguments: { amount: "many" } },
+          { id: "call_3", tool: "status", arguments: {} }
+        ]
+        const status = newest.tool({ name: "status", description: "Status", callback: () => "open" })
+        const agent = new newest.Agent({
+          model: new ScriptedModel([calls]),
+          tools: [refund, status],
+          interventions: [governIntervention({ client, session })],
+          printer: false
+        })
+        const running = agent.invoke("Refund it")
+        await decide("approve", "refund", { arguments: { amount: 50, to: "card" } })
+        await decide("approve", "status", { arguments: {} })
+        await running
+        assert.deepStrictEqual(executed, [{ amount: 50, to: "card" }])
+        const told = toldAbout(agent.messages)
+        assert.include(told.get("call_2"), "do not match the tool's schema")
+        assert.include(told.get("call_3"), "open")
+        assert.lengthOf(await outcomes(), 2)
+      })
+    })
+  )
 
   it.effect("does not let a later intervention change what was decided", () =>
     Effect.gen(function* () {

@@ -83,6 +83,7 @@ const calls: Readonly<Record<string, (gate: Gate) => Promise<string>>> = {
     const result = await governIntervention(gate).beforeToolCall({
       agent: { cancelSignal: signal },
       invocationState: {},
+      tool: undefined,
       toolUse: { toolUseId: "", name: "read", input: {} },
       interrupt: () => undefined
     })
