@@ -12,6 +12,7 @@
  */
 import { CallMap } from "./toolGate/CallMap.ts"
 import { type AskOptions, type GateOptions, makeToolGate, type ToolCall, type Verdict } from "./toolGate.ts"
+import { describeUngoverned, type UngovernedSettings } from "./ungoverned.ts"
 
 export type {
   Allowed,
@@ -56,13 +57,14 @@ export interface RunResult {
 }
 
 /** Options of {@link governAgents}. */
-export type AgentsOptions<Run extends RunContext = RunContext> = GateOptions<Run> & {
-  /**
-   * Called with `RunState.toString()` before the run waits for a person. To go on in another process, pass `RunState.fromString(agent, state)`
-   * to `run` there.
-   */
-  readonly save?: (state: string, run: Run) => void | Promise<void>
-}
+export type AgentsOptions<Run extends RunContext = RunContext> = GateOptions<Run> &
+  UngovernedSettings & {
+    /**
+     * Called with `RunState.toString()` before the run waits for a person. To go on in another process, pass `RunState.fromString(agent, state)`
+     * to `run` there.
+     */
+    readonly save?: (state: string, run: Run) => void | Promise<void>
+  }
 
 /** What {@link governAgents} returns. */
 export interface GovernedAgents<Module extends AgentsModule> {
@@ -74,6 +76,9 @@ export interface GovernedAgents<Module extends AgentsModule> {
   /**
    * The SDK's `run`, which also waits for people and resumes the run. It returns a result with `interruptions` only if a call still waits after
    * the `timeout`, or if a tool that is not governed asks for approval. A streamed run is not waited for: use `decide` when it has ended.
+   *
+   * Rejects if the agent, or one that it can hand off to, has a tool, an MCP server or a sandbox's capability that is neither governed nor
+   * listed in `ungoverned`.
    */
   readonly run: Module["run"]
   /**
@@ -102,7 +107,16 @@ interface RunOptions {
 /** The SDK's functions as they are called here. */
 interface CallableModule {
   readonly tool: (definition: object) => { readonly name: string }
-  readonly run: (agent: unknown, input: unknown, options?: RunOptions) => Promise<RunResult>
+  readonly run: (agent: Agent, input: unknown, options?: RunOptions) => Promise<RunResult>
+}
+
+/** The parts of an agent that execute something. */
+interface Agent {
+  readonly tools: ReadonlyArray<object & { readonly name?: string; readonly type: string }>
+  readonly mcpServers: ReadonlyArray<{ readonly name: string }>
+  readonly handoffs: ReadonlyArray<Agent | { readonly agent: Agent }>
+  /** Of a sandbox's agent: they give it further tools, such as a shell. */
+  readonly capabilities?: ReadonlyArray<{ readonly type: string }>
 }
 
 /** A call that the SDK wants to execute, and the service's last verdict. */
@@ -110,6 +124,9 @@ interface AskedCall {
   readonly call: ToolCall
   readonly verdict: Verdict
 }
+
+/** Tools made by a governed `tool`, also with other options. */
+const GOVERNED = new WeakSet<object>()
 
 /** Returns `tool` and `run` of the SDK, governed. */
 export const governAgents = <Module extends AgentsModule, Run extends RunContext = RunContext>(
@@ -150,6 +167,7 @@ export const governAgents = <Module extends AgentsModule, Run extends RunContext
         return gate.execute(call, context, () => definition.execute(input, context, details))
       }
     })
+    GOVERNED.add(governed)
     return governed
   }
 
@@ -184,7 +202,10 @@ export const governAgents = <Module extends AgentsModule, Run extends RunContext
     return decided.every(Boolean)
   }
 
-  const run = async (agent: unknown, input: unknown, runOptions?: RunOptions): Promise<RunResult> => {
+  const run = async (agent: Agent, input: unknown, runOptions?: RunOptions): Promise<RunResult> => {
+    const { ungoverned = [] } = options
+    const unseen = Array.from(ungovernedNames(agent)).filter((name) => !ungoverned.includes(name))
+    if (unseen.length > 0) throw new Error(describeUngoverned(...unseen))
     let result = await sdk.run(agent, input, runOptions)
     if (runOptions?.stream === true) return result
     while (result.interruptions !== undefined && result.interruptions.length > 0) {
@@ -195,6 +216,21 @@ export const governAgents = <Module extends AgentsModule, Run extends RunContext
   }
 
   return { tool, run, decide }
+}
+
+/** Names of what an agent and those that it can hand off to execute without asking. */
+const ungovernedNames = (agent: Agent, visited = new Set<Agent>()): Set<string> => {
+  if (visited.has(agent)) return new Set()
+  visited.add(agent)
+  const { capabilities = [], handoffs, mcpServers, tools } = agent
+  return new Set([
+    ...tools.filter((tool) => !GOVERNED.has(tool)).map(({ name, type }) => name ?? type),
+    ...mcpServers.map(({ name }) => name),
+    ...capabilities.map(({ type }) => type),
+    ...handoffs.flatMap((handoff) =>
+      Array.from(ungovernedNames("agent" in handoff ? handoff.agent : handoff, visited))
+    )
+  ])
 }
 
 const callIdOf = ({ rawItem }: ApprovalItem): string =>

@@ -2,6 +2,7 @@ import { assert, layer } from "@effect/vitest"
 import * as agents from "@openai/agents-core"
 import { Effect } from "effect"
 import * as lowestAgents from "openai-agents-core-lowest"
+import * as lowestSandbox from "openai-agents-core-lowest/sandbox"
 import * as lowestTesting from "openai-agents-core-lowest/testing"
 import { z } from "zod"
 import { governAgents } from "../../src/adapters/openaiAgents.ts"
@@ -14,7 +15,7 @@ agents.setTracingDisabled(true)
 lowestAgents.setTracingDisabled(true)
 
 // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- its classes have private fields, so their types are others
-const lowest = { ...lowestAgents, ...lowestTesting } as unknown as Sdk
+const lowest = { ...lowestAgents, ...lowestSandbox, ...lowestTesting } as unknown as Sdk
 
 const toolsOf = (tool: Sdk["tool"], execute: AdapterRun["execute"]) =>
   TOOLS.map((name) =>
@@ -160,7 +161,7 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("openaiAg
       decide,
       session
     }) => {
-      const { run, tool } = governAgents(sdk, { client, session })
+      const { run, tool } = governAgents(sdk, { client, session, ungoverned: ["refunds", "own"] })
       const inner = new sdk.Agent({
         name: "Refunds",
         model: scriptedModel(sdk, [[refund("inner_1")]]),
@@ -195,6 +196,78 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("openaiAg
       assert.strictEqual(finalOutput, "Done")
       assert.strictEqual(toldAbout(history).get("outer_1"), "Done")
       assert.strictEqual(toldAbout(history).get("outer_2"), "own")
+    })
+
+    test("does not run an agent with a tool or an MCP server that is neither governed nor listed, also after a handoff", async ({
+      client,
+      outcomes,
+      session
+    }) => {
+      const executed: Array<string> = []
+      const own = sdk.tool({
+        name: "own",
+        description: "own",
+        parameters: z.object({}),
+        execute: () => executed.push("own")
+      })
+      const server: agents.MCPServer = {
+        name: "orders",
+        cacheToolsList: false,
+        connect: async () => undefined,
+        close: async () => undefined,
+        invalidateToolsCache: async () => undefined,
+        listTools: async () => [
+          {
+            name: "cancel",
+            inputSchema: { type: "object", properties: {}, required: [], additionalProperties: false }
+          }
+        ],
+        callTool: async (name) => {
+          executed.push(name)
+          return [{ type: "text", text: "cancelled" }]
+        }
+      }
+      const start = (ungoverned: ReadonlyArray<string>) => {
+        const { run, tool } = governAgents(sdk, { client, session, ungoverned })
+        const tools = toolsOf(tool, () => assert.fail("executed"))
+        const calls = [
+          { id: "call_2", tool: "own", arguments: {} },
+          { id: "call_3", tool: "cancel", arguments: {} }
+        ]
+        const second = new sdk.Agent({
+          name: "Second",
+          model: scriptedModel(sdk, [calls]),
+          tools: [...tools, own],
+          mcpServers: [server]
+        })
+        const third = new sdk.Agent({
+          name: "Third",
+          handoffs: [second],
+          tools: [{ type: "hosted_tool", name: "web_search" }]
+        })
+        second.handoffs = [sdk.handoff(third)]
+        const first = new sdk.Agent({
+          name: "First",
+          model: scriptedModel(sdk, [[{ id: "call_1", tool: "transfer_to_Second", arguments: {} }]]),
+          tools,
+          handoffs: [second]
+        })
+        return run(first, "Refund it")
+      }
+      const error = await start(["web_search"]).catch((error: unknown) => error)
+      assert.include(String(error), '"own", "orders" can make calls that Countersign does not govern')
+      assert.deepStrictEqual(executed, [])
+      const { finalOutput } = await start(["own", "orders", "web_search"])
+      assert.strictEqual(finalOutput, "Done")
+      assert.deepStrictEqual(executed.toSorted(), ["cancel", "own"])
+      assert.deepStrictEqual(await outcomes(), [])
+    })
+
+    test("does not run a sandbox's agent whose capabilities are not listed", async ({ client, session }) => {
+      const { run } = governAgents(sdk, { client, session })
+      const agent = new sdk.SandboxAgent({ name: "Shell", model: scriptedModel(sdk, []) })
+      const error = await run(agent, "Refund it").catch((error: unknown) => error)
+      assert.match(String(error), /"shell".* can make calls that Countersign does not govern/u)
     })
 
     test("keeps runs apart whose model numbers its calls anew", async ({ client, decide, session }) => {

@@ -1,5 +1,6 @@
 import type { AgentInputItem } from "@openai/agents-core"
 import * as agents from "@openai/agents-core"
+import * as sandbox from "@openai/agents-core/sandbox"
 import * as testing from "@openai/agents-core/testing"
 
 /** A call that the model asks for. */
@@ -10,10 +11,11 @@ interface ModelCall {
 }
 
 /** The functions of one version of the SDK. */
-export type Sdk = Pick<typeof agents, "Agent" | "run" | "RunState" | "tool"> &
+export type Sdk = Pick<typeof agents, "Agent" | "handoff" | "run" | "RunState" | "tool"> &
+  Pick<typeof sandbox, "SandboxAgent"> &
   Pick<typeof testing, "assistantMessage" | "functionCall" | "modelResponder" | "ScriptedModel">
 
-export const newest: Sdk = { ...agents, ...testing }
+export const newest: Sdk = { ...agents, ...sandbox, ...testing }
 
 /**
  * A model that asks for the calls of one response after the other, and then answers `Done`. Its place in the script is what the input says, so
