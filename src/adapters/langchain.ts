@@ -7,6 +7,7 @@
  */
 import { type GateOptions, makeToolGate, type ToolCall, type ToolGate } from "./toolGate.ts"
 import { validateArguments } from "./toolGate/validateArguments.ts"
+import { describeUngoverned, type UngovernedSettings } from "./ungoverned.ts"
 
 export type * from "./toolGate/publicTypes.ts"
 
@@ -35,7 +36,7 @@ interface ToolMessageFields {
 }
 
 /** Settings of this adapter alone. */
-export interface MiddlewareSettings<Message> {
+export interface MiddlewareSettings<Message> extends UngovernedSettings {
   /**
    * The class of your LangChain: `import { ToolMessage } from "langchain"`. The adapter imports no framework, so that it creates the messages
    * of the version and the module format that your agent uses.
@@ -75,7 +76,7 @@ export interface GovernMiddleware<Message> {
 export const governMiddleware = <Message>(
   options: GateOptions<MiddlewareRun> & MiddlewareSettings<Message>
 ): GovernMiddleware<Message> => {
-  const { pause = false, ToolMessage } = options
+  const { pause = false, ToolMessage, ungoverned = [] } = options
   const gate = makeToolGate(options)
   const middleware: GovernMiddleware<Message> = {
     name: "Countersign",
@@ -91,7 +92,7 @@ export const governMiddleware = <Message>(
 
       let result
       try {
-        result = await handler(request)
+        result = await handler({ ...request, tool: guardTool(request.tool, id, ungoverned) })
       } catch (error) {
         // The tool itself interrupted the graph: it has not ended.
         if (isInterrupt(error)) throw error
@@ -124,6 +125,82 @@ const ask = async (gate: ToolGate<MiddlewareRun>, call: ToolCall, run: Middlewar
   // Throws, unless the graph is resumed with a value: then the call waits here.
   interrupt(paused)
   return gate.ask(call, run, { signal })
+}
+
+/** A handler of callbacks, as far as this adapter has one. Tools pass it on to the agents that they run. */
+interface CallGuard {
+  readonly [GUARD]: true
+  readonly name: string
+  readonly awaitHandlers: true
+  readonly raiseError: true
+  readonly handleToolStart: (...parameters: ToolStart) => void
+}
+
+/** The parameters of LangChain's `handleToolStart`. A call that a model did not ask for has no ID. */
+type ToolStart = [
+  tool: unknown,
+  input: string,
+  runId: string,
+  parentRunId?: string,
+  tags?: ReadonlyArray<string>,
+  metadata?: unknown,
+  runName?: string,
+  toolCallId?: string
+]
+
+/** LangChain's `CallbackManager`. */
+interface CallbackManager {
+  readonly handlers: ReadonlyArray<object>
+  copy(): CallbackManager
+  addHandler(handler: object, inherit: boolean): void
+  removeHandler(handler: object): void
+}
+
+interface InvokableTool {
+  readonly name: string
+  invoke(input: unknown, config?: { readonly callbacks?: CallbackManager | ReadonlyArray<object> }): unknown
+}
+
+const GUARD: unique symbol = Symbol("countersign.guard")
+
+const isInvokable = (tool: unknown): tool is InvokableTool =>
+  typeof tool === "object" && tool !== null && "invoke" in tool && "name" in tool
+
+/**
+ * The tool, in which calls of another model fail: of an agent inside it that does not have this middleware, or its own would have replaced the
+ * guard.
+ */
+const guardTool = (tool: unknown, callId: string, ungoverned: ReadonlyArray<string>): unknown => {
+  if (!isInvokable(tool)) return tool
+  const { name } = tool
+  const invoke: InvokableTool["invoke"] = (input, config) => {
+    let isStarted = false
+    const guard: CallGuard = {
+      [GUARD]: true,
+      name: "countersign",
+      awaitHandlers: true,
+      raiseError: true,
+      handleToolStart: (...[, , , , , , , toolCallId]) => {
+        const isInside = isStarted || toolCallId !== callId
+        isStarted = true
+        if (isInside && toolCallId !== undefined) throw new Error(describeUngoverned(name))
+      }
+    }
+    const guards = ungoverned.includes(name) ? [] : [guard]
+    return tool.invoke(input, { ...config, callbacks: replaceGuard(config?.callbacks ?? [], guards) })
+  }
+  return Object.assign(Object.create(tool), { invoke })
+}
+
+const replaceGuard = (
+  callbacks: CallbackManager | ReadonlyArray<object>,
+  guards: ReadonlyArray<CallGuard>
+): CallbackManager | ReadonlyArray<object> => {
+  if (!("copy" in callbacks)) return [...callbacks.filter((handler) => !(GUARD in handler)), ...guards]
+  const manager = callbacks.copy()
+  for (const handler of callbacks.handlers) if (GUARD in handler) manager.removeHandler(handler)
+  for (const guard of guards) manager.addHandler(guard, true)
+  return manager
 }
 
 const schemaOf = (tool: unknown): unknown =>

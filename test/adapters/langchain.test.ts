@@ -3,12 +3,13 @@ import { Effect } from "effect"
 import * as newest from "langchain"
 import * as lowest from "langchain-lowest"
 import { Command, MemorySaver } from "@langchain/langgraph"
+import { createDeepAgent, type SubAgent } from "deepagents"
 import { z } from "zod"
 import { governMiddleware } from "../../src/adapters/langchain.ts"
 import { service } from "../support/service.ts"
 import { type AdapterRun, adapterContract, type Driver, TOOLS } from "./adapterContract.ts"
 import { governedRun } from "./governedRun.ts"
-import { scriptedChatModel } from "./langchainModel.ts"
+import { PROMPT, scriptedChatModel } from "./langchainModel.ts"
 
 const schema = z.object({ amount: z.coerce.number() })
 
@@ -29,7 +30,7 @@ const agentOf = (
     ...(checkpointer === undefined ? {} : { checkpointer })
   })
 
-const input = { messages: [{ role: "user", content: "Refund it" }] }
+const input = { messages: [{ role: "user", content: PROMPT }] }
 
 const toldAbout = (messages: ReadonlyArray<newest.BaseMessage>): Map<string, string> => {
   const told = new Map<string, string>()
@@ -139,6 +140,138 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("governMi
         await agent.invoke(input, { context: { session } })
         assert.strictEqual(attempts, 3)
         assert.deepStrictEqual(await outcomes(), [{ step_id: "call_1", tool: "read", status: "failed" }])
+      })
+    })
+  )
+
+  const inner = { id: "inner_1", tool: "read", arguments: { amount: 50 } }
+
+  /** Runs an agent whose tool runs another agent. Returns what the models were told about their calls, and the executed calls of the other. */
+  const delegates = async (
+    { client, session }: Effect.Success<ReturnType<typeof governedRun>>,
+    options: { readonly isGoverned: boolean; readonly ungoverned?: ReadonlyArray<string> }
+  ) => {
+    const { createAgent, tool, ToolMessage } = newest
+    const executed: Array<number> = []
+    const told: Array<string | undefined> = []
+    const read = tool(({ amount }: { amount: number }) => `read ${executed.push(amount)}`, {
+      name: "read",
+      schema
+    })
+    const helper = createAgent({
+      model: scriptedChatModel([[inner]]),
+      tools: [read],
+      middleware: options.isGoverned ? [governMiddleware({ client, session, ToolMessage })] : []
+    })
+    const help = async () => {
+      told.push(toldAbout((await helper.invoke(input)).messages).get("inner_1"))
+      return "helped"
+    }
+    const agent = createAgent({
+      model: scriptedChatModel([[{ ...inner, id: "outer_1" }]]),
+      tools: [tool(help, { name: "read", schema })],
+      middleware: [governMiddleware({ client, session, ToolMessage, ungoverned: options.ungoverned ?? [] })]
+    })
+    told.push(toldAbout((await agent.invoke(input)).messages).get("outer_1"))
+    return { executed, told }
+  }
+
+  it.effect("refuses a call inside a tool by an agent without the middleware", () =>
+    Effect.gen(function* () {
+      const run = yield* governedRun("langchain inner agent")
+      yield* Effect.promise(async () => {
+        const { executed, told } = await delegates(run, { isGoverned: false })
+        assert.deepStrictEqual(executed, [])
+        assert.include(told[0], '"read" can make calls that Countersign does not govern')
+        assert.strictEqual(told[1], "helped")
+      })
+    })
+  )
+
+  it.effect("asks about a call inside a tool by an agent with the middleware", () =>
+    Effect.gen(function* () {
+      const run = yield* governedRun("langchain governed inner agent")
+      yield* Effect.promise(async () => {
+        const { executed, told } = await delegates(run, { isGoverned: true })
+        assert.deepStrictEqual(executed, [50])
+        assert.deepStrictEqual(told, ["read 1", "helped"])
+        assert.deepStrictEqual(await run.outcomes(), [
+          { step_id: "inner_1", tool: "read", status: "succeeded" },
+          { step_id: "outer_1", tool: "read", status: "succeeded" }
+        ])
+      })
+    })
+  )
+
+  it.effect("does not look inside a tool that is listed as ungoverned", () =>
+    Effect.gen(function* () {
+      const run = yield* governedRun("langchain ungoverned inner agent")
+      yield* Effect.promise(async () => {
+        const { executed } = await delegates(run, { isGoverned: false, ungoverned: ["read"] })
+        assert.deepStrictEqual(executed, [50])
+        assert.deepStrictEqual(await run.outcomes(), [
+          { step_id: "outer_1", tool: "read", status: "succeeded" }
+        ])
+      })
+    })
+  )
+
+  it.effect("lets a tool call another tool itself", () =>
+    Effect.gen(function* () {
+      const { client, session } = yield* governedRun("langchain inner tool")
+      const { createAgent, tool, ToolMessage } = newest
+      const part = tool(({ amount }: { amount: number }) => `part of ${amount}`, { name: "part", schema })
+      const agent = createAgent({
+        model: scriptedChatModel([[inner]]),
+        tools: [tool((given: { amount: number }) => part.invoke(given), { name: "read", schema })],
+        middleware: [governMiddleware({ client, session, ToolMessage })]
+      })
+      yield* Effect.promise(async () => {
+        const { messages } = await agent.invoke(input)
+        assert.strictEqual(toldAbout(messages).get("inner_1"), "part of 50")
+      })
+    })
+  )
+
+  it.effect("refuses the calls of the agent that deepagents adds, unless it gets the middleware", () =>
+    Effect.gen(function* () {
+      const { client, decide, outcomes, session } = yield* governedRun("deepagents")
+      const executed: Array<number> = []
+      const refund = newest.tool(({ amount }: { amount: number }) => `refund ${executed.push(amount)}`, {
+        name: "forbidden",
+        schema
+      })
+      const govern = governMiddleware({ client, session, ToolMessage: newest.ToolMessage })
+      const delegate = async (subagents: ReadonlyArray<SubAgent>, id: string) => {
+        const task = { description: "Refund order 4711", subagent_type: "general-purpose" }
+        const model = scriptedChatModel(
+          [[{ id, tool: "task", arguments: task }]],
+          [[{ ...inner, id: `${id} inner`, tool: "forbidden" }]]
+        )
+        const agent = createDeepAgent({
+          model,
+          tools: [refund],
+          middleware: [govern],
+          subagents: [...subagents]
+        })
+        const running = agent.invoke(input)
+        await decide("approve", "task")
+        return toldAbout((await running).messages).get(id)
+      }
+      yield* Effect.promise(async () => {
+        assert.include(await delegate([], "call_1"), '"task" can make calls that Countersign does not govern')
+        const named = {
+          name: "general-purpose",
+          description: "All",
+          systemPrompt: "Help",
+          middleware: [govern]
+        }
+        assert.include(await delegate([named], "call_2"), "Done")
+        assert.deepStrictEqual(executed, [])
+        assert.deepStrictEqual(await outcomes(), [
+          { step_id: "call_1", tool: "task", status: "failed" },
+          { step_id: "call_2", tool: "task", status: "succeeded" }
+        ])
       })
     })
   )

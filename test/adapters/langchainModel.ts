@@ -2,13 +2,26 @@ import { BaseChatModel } from "@langchain/core/language_models/chat_models"
 import { AIMessage, type BaseMessage } from "@langchain/core/messages"
 import type { ScriptedCall } from "./adapterContract.ts"
 
+/** What the user of a test asks for. */
+export const PROMPT = "Refund it"
+
+/** A call that the model asks for. */
+interface ModelCall extends Omit<ScriptedCall, "arguments"> {
+  readonly arguments: object
+}
+
+type Responses = ReadonlyArray<ReadonlyArray<ModelCall>>
+
 /** A model that asks for the calls of one response after the other. Its place in the script is what the messages say. */
 class ScriptedChatModel extends BaseChatModel {
-  readonly #responses: ReadonlyArray<ReadonlyArray<ScriptedCall>>
+  readonly #responses: Responses
+  /** The responses in the conversation of an agent that a tool runs with the same model. */
+  readonly #inside: Responses
 
-  constructor(responses: ReadonlyArray<ReadonlyArray<ScriptedCall>>) {
+  constructor(responses: Responses, inside: Responses) {
     super({})
     this.#responses = responses
+    this.#inside = inside
   }
 
   override _llmType() {
@@ -20,7 +33,8 @@ class ScriptedChatModel extends BaseChatModel {
   }
 
   override async _generate(messages: ReadonlyArray<BaseMessage>) {
-    const calls = this.#responses[messages.filter((message) => AIMessage.isInstance(message)).length]
+    const responses = messages.some(({ text }) => text === PROMPT) ? this.#responses : this.#inside
+    const calls = responses[messages.filter((message) => AIMessage.isInstance(message)).length]
     const message =
       calls === undefined
         ? new AIMessage("Done")
@@ -29,7 +43,7 @@ class ScriptedChatModel extends BaseChatModel {
             tool_calls: calls.map((call) => ({
               id: call.id,
               name: call.tool,
-              args: call.arguments,
+              args: { ...call.arguments },
               type: "tool_call"
             }))
           })
@@ -37,5 +51,5 @@ class ScriptedChatModel extends BaseChatModel {
   }
 }
 
-export const scriptedChatModel = (responses: ReadonlyArray<ReadonlyArray<ScriptedCall>>) =>
-  new ScriptedChatModel(responses)
+export const scriptedChatModel = (responses: Responses, inside: Responses = responses) =>
+  new ScriptedChatModel(responses, inside)
