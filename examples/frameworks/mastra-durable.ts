@@ -7,7 +7,7 @@ import { Agent } from "@mastra/core/agent"
 import { InMemoryDB, MastraCompositeStore, WorkflowsInMemory } from "@mastra/core/storage"
 import { createTool } from "@mastra/core/tools"
 import { connect } from "countersign/connect"
-import { governTools } from "countersign/mastra"
+import { governProcessor, governTools, type ToolCall } from "countersign/mastra"
 import { existsSync, readFileSync, renameSync, writeFileSync } from "node:fs"
 import { deserialize, serialize } from "node:v8"
 import { z } from "zod"
@@ -40,20 +40,18 @@ const refund = createTool({
   execute: async ({ amount_cents }) => ({ refunded: amount_cents })
 })
 
+const gate = {
+  client,
+  session,
+  actionClass: ({ tool }: ToolCall) => (tool === "lookup" ? "read" : "write")
+}
 const refunds = new Agent({
   id: "refunds",
   name: "Refunds",
   instructions: "You refund orders that came late.",
   model: agentModel(),
-  tools: governTools(
-    { lookup, refund },
-    {
-      client,
-      session,
-      pause: true,
-      actionClass: ({ tool }) => (tool === "lookup" ? "read" : "write")
-    }
-  )
+  tools: governTools({ lookup, refund }, { ...gate, pause: true }),
+  inputProcessors: [governProcessor(gate)]
 })
 const storage = new MastraCompositeStore({
   id: "runs",

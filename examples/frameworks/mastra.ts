@@ -5,7 +5,7 @@
 import { Agent } from "@mastra/core/agent"
 import { createTool } from "@mastra/core/tools"
 import { connect } from "countersign/connect"
-import { governTools } from "countersign/mastra"
+import { governProcessor } from "countersign/mastra"
 import { z } from "zod"
 import { agentModel } from "./models/mastra.ts"
 
@@ -33,10 +33,14 @@ const agent = new Agent({
   name: "Refunds",
   instructions: "You refund orders that came late.",
   model: agentModel(),
-  tools: governTools(
-    { lookup, refund },
-    { client, session, actionClass: ({ tool }) => (tool === "lookup" ? "read" : "write") }
-  )
+  tools: { lookup, refund },
+  inputProcessors: [
+    governProcessor({
+      client,
+      session,
+      actionClass: ({ tool }) => (tool === "lookup" ? "read" : "write")
+    })
+  ]
 })
 const { text } = await agent.generate("Order 4711 came nine days late. Refund it.", { maxSteps: 10 })
 console.log(text)

@@ -2,15 +2,16 @@
  * `countersign/mastra`: Countersign in front of the tools of Mastra agents.
  *
  * ```ts
- * new Agent({ id, name, instructions, model, tools: governTools(tools, { client, session }) })
+ * new Agent({ id, name, instructions, model, tools, inputProcessors: [governProcessor({ client, session })] })
  * ```
  *
- * A tool is governed itself, not by the agent's `hooks`: they get the input before it is validated, and hooks of a run replace the hooks of the
- * agent.
+ * A processor, because it gets the tools of all sources at each step. The agent's `hooks` get the input before it is validated, and hooks of a
+ * run replace them.
  */
 import { ToolCallDenied } from "./ToolCallDenied.ts"
-import { type GateOptions, makeToolGate, type ToolGate } from "./toolGate.ts"
+import { type GateOptions, makeToolGate, type ToolCall, type ToolGate } from "./toolGate.ts"
 import { validateArguments } from "./toolGate/validateArguments.ts"
+import { describeUngoverned, type UngovernedSettings } from "./ungoverned.ts"
 
 export { ToolCallDenied } from "./ToolCallDenied.ts"
 export type * from "./toolGate/publicTypes.ts"
@@ -31,8 +32,9 @@ export interface ToolContext {
   }
   readonly requestContext?: unknown
   readonly abortSignal?: AbortSignal
-  /** Set instead of `agent` for tools of the Vercel AI SDK. */
+  /** Set instead of `agent` for tools of the Vercel AI SDK, and for what a processor gets. */
   readonly toolCallId?: string
+  readonly suspend?: Suspend
 }
 
 /** Settings of this adapter alone. */
@@ -57,6 +59,26 @@ type Execute = (input: unknown, context?: ToolContext) => unknown
 interface ExecutableTool {
   readonly execute: Execute
   readonly inputSchema?: unknown
+  readonly onInputAvailable?: (options: unknown) => unknown
+}
+
+/** A tool as Mastra passes it to a processor. Its `execute` validates the input. */
+interface CoreTool extends ExecutableTool {
+  /** A schema of the AI SDK. */
+  readonly parameters?: {
+    readonly validate?: (input: unknown) => CoreInput | PromiseLike<CoreInput>
+  }
+}
+
+type CoreInput =
+  { readonly success: true; readonly value: unknown } | { readonly success: false; readonly error: Error }
+
+/** What {@link governProcessor} returns: a `Processor` of Mastra. */
+export interface GovernProcessor {
+  readonly id: "countersign"
+  readonly processInputStep: (step: { readonly tools?: Record<string, unknown> }) => {
+    tools: Record<string, unknown>
+  }
 }
 
 /**
@@ -69,13 +91,62 @@ export const governTools = <Tools extends object>(
 ): Tools => {
   const gate = makeToolGate(options)
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- each tool has the same parts, and an `execute` of the same type
-  return Object.fromEntries(
+  return mapExecutable(tools, (name, tool) => governed(gate, name, tool, options.pause ?? false)) as Tools
+}
+
+/**
+ * Returns a processor for the agent's `inputProcessors`, which governs all tools of each step that did not go through {@link governTools}: of
+ * a workspace, of `toolsets` of a run, of memory and skills. Their calls wait within the run. A tool that runs another agent or a workflow is
+ * refused unless it is listed in `ungoverned`, by its name for the model: `agent-…` or `workflow-…`.
+ */
+export const governProcessor = (options: GateOptions<ToolContext> & UngovernedSettings): GovernProcessor => {
+  const { ungoverned = [] } = options
+  const gate = makeToolGate(options)
+  return {
+    id: "countersign",
+    processInputStep: ({ tools = {} }) => ({
+      tools: mapExecutable(tools, (name, tool) => {
+        if (isGoverned(tool)) return tool
+        const execute: Execute =
+          RUNS_OTHERS.test(name) && !ungoverned.includes(name)
+            ? () => {
+                throw new Error(describeUngoverned(name))
+              }
+            : executeCore(gate, name, tool)
+        return { ...tool, execute, onInputAvailable: mark(tool) }
+      })
+    })
+  }
+}
+
+/** Names that Mastra gives to agents and workflows as tools. */
+const RUNS_OTHERS = /^(?:agent|workflow)-/u
+
+const mapExecutable = (
+  tools: object,
+  change: (name: string, tool: ExecutableTool) => ExecutableTool
+): Record<string, unknown> =>
+  Object.fromEntries(
     Object.entries(tools).map(([name, tool]: [string, unknown]) => [
       name,
-      isExecutable(tool) ? governed(gate, name, tool, options.pause ?? false) : tool
+      isExecutable(tool) ? change(name, tool) : tool
     ])
-  ) as Tools
+  )
+
+/** Callbacks of governed tools: of what {@link governTools} sets, Mastra keeps only callbacks in the tools that a processor gets. */
+const MARKS = new WeakSet<object>()
+
+/** The tool's callback, as a mark of its own. */
+const mark = ({ onInputAvailable }: ExecutableTool) => {
+  const callback = async (options: unknown): Promise<void> => {
+    await onInputAvailable?.(options)
+  }
+  MARKS.add(callback)
+  return callback
 }
+
+const isGoverned = ({ onInputAvailable }: ExecutableTool): boolean =>
+  onInputAvailable !== undefined && MARKS.has(onInputAvailable)
 
 const isExecutable = (tool: unknown): tool is ExecutableTool =>
   typeof tool === "object" && tool !== null && "execute" in tool && typeof tool.execute === "function"
@@ -90,7 +161,7 @@ const governed = (
   Object.assign(
     Object.create(Object.getPrototypeOf(tool)),
     tool,
-    { execute: execute(gate, name, tool, pause) },
+    { execute: execute(gate, name, tool, pause), onInputAvailable: mark(tool) },
     // What Countersign suspends and resumes a call with need not match them. The tool itself checks its own values.
     pause ? { suspendSchema: undefined, resumeSchema: undefined } : {}
   )
@@ -118,27 +189,51 @@ const execute =
     }
     if (verdict.verdict !== "allow") throw new ToolCallDenied(verdict)
 
-    let isSuspended = false
-    const suspend: Suspend = (payload, options) => {
-      isSuspended = true
-      return agent?.suspend?.(payload, options)
-    }
     // What resumed the call after a pause was not meant for the tool.
     const resume = isPaused ? { resumeData: undefined, suspendPayload: undefined } : {}
-    let result
-    try {
-      result = await tool.execute(
+    return complete(gate, call, context, agent?.suspend, (suspend) =>
+      tool.execute(
         input,
         agent === undefined ? context : { ...context, agent: { ...agent, ...resume, suspend } }
       )
-    } catch (error) {
-      await gate.report(call, context, { status: "failed", error })
-      throw error
-    }
-    // A tool that suspends itself has not ended: it is executed again when it is resumed.
-    if (!isSuspended) await gate.report(call, context, { status: "succeeded", result })
-    return result
+    )
   }
+
+const executeCore =
+  (gate: ToolGate<ToolContext>, name: string, tool: CoreTool): Execute =>
+  async (given, context = {}) => {
+    const input = (await tool.parameters?.validate?.(given)) ?? { success: true, value: given }
+    if (!input.success) throw input.error
+    const call = { id: context.toolCallId ?? "", tool: name, arguments: input.value }
+    const verdict = await gate.ask(call, context, { signal: context.abortSignal })
+    if (verdict.verdict !== "allow") throw new ToolCallDenied(verdict)
+    return complete(gate, call, context, context.suspend, (suspend) =>
+      tool.execute(given, { ...context, suspend })
+    )
+  }
+
+/** Executes an allowed call and reports how it ended. A tool that suspends itself has not ended: it is executed again when it is resumed. */
+const complete = async (
+  gate: ToolGate<ToolContext>,
+  call: ToolCall,
+  context: ToolContext,
+  suspend: Suspend | undefined,
+  execute: (suspend: Suspend) => unknown
+): Promise<unknown> => {
+  let isSuspended = false
+  let result
+  try {
+    result = await execute((payload, options) => {
+      isSuspended = true
+      return suspend?.(payload, options)
+    })
+  } catch (error) {
+    await gate.report(call, context, { status: "failed", error })
+    throw error
+  }
+  if (!isSuspended) await gate.report(call, context, { status: "succeeded", result })
+  return result
+}
 
 const validated = async (tool: ExecutableTool, input: unknown): Promise<unknown> => {
   const result = await validateArguments(tool.inputSchema, input)

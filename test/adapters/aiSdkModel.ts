@@ -2,6 +2,9 @@ import type { ModelMessage } from "ai"
 import { convertArrayToReadableStream, MockLanguageModelV4 } from "ai/test"
 import type { ScriptedCall } from "./adapterContract.ts"
 
+/** A call that the model asks for. */
+type ModelCall = Omit<ScriptedCall, "arguments"> & { readonly arguments: object }
+
 type Generated = Awaited<ReturnType<MockLanguageModelV4["doGenerate"]>>
 type Streamed = Awaited<ReturnType<MockLanguageModelV4["doStream"]>>
 type Part = Streamed["stream"] extends ReadableStream<infer P> ? P : never
@@ -12,7 +15,7 @@ const usage: Generated["usage"] = {
 }
 
 /** A model that asks for the calls of one response after the other. Its place in the script is what the prompt says. */
-export const scriptedModel = (responses: ReadonlyArray<ReadonlyArray<ScriptedCall>>): MockLanguageModelV4 => {
+export const scriptedModel = (responses: ReadonlyArray<ReadonlyArray<ModelCall>>): MockLanguageModelV4 => {
   const next = (
     prompt: ReadonlyArray<{ readonly role: string }>
   ): Pick<Generated, "content" | "finishReason"> => {
