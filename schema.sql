@@ -349,6 +349,7 @@ CREATE TABLE coding_calls (
   step_id text COLLATE "C" NOT NULL,
   content_digest text COLLATE "C" NOT NULL,
   waiting boolean NOT NULL,
+  deferred boolean DEFAULT false NOT NULL,
   CONSTRAINT coding_calls_pkey PRIMARY KEY (org_id, session_id, call_id)
 );
 CREATE INDEX coding_calls_waiting ON coding_calls USING btree (org_id, session_id, content_digest, call_id) WHERE waiting;
@@ -359,6 +360,7 @@ COMMENT ON COLUMN coding_calls.call_id IS 'The coding agent''s id of the call th
 COMMENT ON COLUMN coding_calls.step_id IS 'Step of the call.';
 COMMENT ON COLUMN coding_calls.content_digest IS 'Digest of tool, action class and arguments, by which the next call with the same content finds the step.';
 COMMENT ON COLUMN coding_calls.waiting IS 'Whether it waits for a person; false: a later request got the decision.';
+COMMENT ON COLUMN coding_calls.deferred IS 'Whether the coding agent''s run ends at this call.';
 
 CREATE TABLE coding_sessions (
   org_id text COLLATE "C" NOT NULL,

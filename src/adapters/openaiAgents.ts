@@ -155,10 +155,10 @@ export const governAgents = <Module extends AgentsModule, Run extends RunContext
       },
       execute: async (input: unknown, context: Run, details?: CallDetails): Promise<unknown> => {
         const id = details?.toolCall?.callId ?? ""
-        const call = { id, tool: governed.name, arguments: input }
         const before = asked.take(await keyOf(context, id))
         // An approval in the state is asked about again: it may have been approved without asking, or long ago.
         const isAllowed = before?.verdict.verdict === "allow" && isSame(before.call.arguments, input)
+        const call = isAllowed ? before.call : { id, tool: governed.name, arguments: input }
         const verdict = isAllowed
           ? before.verdict
           : await gate.ask(call, context, { signal: details?.signal, wait: false })

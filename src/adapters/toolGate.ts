@@ -4,6 +4,7 @@ import type { GovernedStep, OutcomeReport, StepRequest } from "../client/connect
 import { isProblem, type Problem } from "../client/connect/Problem.ts"
 import type { CountersignClient } from "../client/connect.ts"
 import { isUnavailable } from "../client/isTransient.ts"
+import { callStepId, repeatedStepId } from "../domain/approvals/callStepId.ts"
 import { describeDenial, describePending, describeProblem } from "./toolGate/messages.ts"
 import { errorText, recordable, toJson } from "./toolGate/recordable.ts"
 import { retryUnavailable } from "./toolGate/retryUnavailable.ts"
@@ -11,8 +12,8 @@ import { retryUnavailable } from "./toolGate/retryUnavailable.ts"
 /** A call of a tool that a model asked for. */
 export interface ToolCall {
   /**
-   * The framework's ID of the call. It becomes the step's ID, so it must be unique in the session: a model server that numbers the calls of
-   * each response anew (`call_0`) needs {@link GateSettings.stepId}.
+   * The framework's ID of the call. It becomes the step's ID; a longer one than 200 characters is shortened. A call with the ID of another call
+   * of the session gets a step of its own: see {@link GateSettings.repeatedIds}.
    */
   readonly id: string
   readonly tool: string
@@ -48,6 +49,12 @@ export interface GateSettings<Context = undefined> {
   /** The step's ID. Default: the ID of the call. It must be the same when the run is resumed, so it must not be random. */
   readonly stepId?: (call: ToolCall, context: Context) => string
   /**
+   * What a call is that has the ID, tool and arguments of a call with an outcome. `executed`: the same call, of a framework that repeats the
+   * calls of a run which it resumes. It is denied. `new`: another call, of a model server that numbers the calls of each response anew
+   * (`call_0`). It gets a step and a decision of its own. Other arguments are another call in any case. Default: `executed`.
+   */
+  readonly repeatedIds?: "executed" | "new"
+  /**
    * How long a call waits for a person. After it the call is denied, and the approval stays pending: the same call asks again. Default: until
    * the rule's own windows end.
    */
@@ -76,7 +83,7 @@ export type GateOptions<Context = undefined> = GateSettings<Context> &
  * - `person`, `rule`, `timeout`, `session_closed`: what decided, as {@link GovernedStep.decision_source} says;
  * - `executed`: the step has an outcome already, so the call is not executed again;
  * - `unreachable`: the service gave no answer;
- * - `refused`: the service refused the request, such as for a wrong key, another call with the same ID, or a closed session.
+ * - `refused`: the service refused the request, such as for a wrong key or a closed session.
  */
 export type DenialCause =
   "person" | "rule" | "timeout" | "session_closed" | "executed" | "unreachable" | "refused"
@@ -153,6 +160,9 @@ const ASK_RETRIES = 3
 /** Retries of a report, for a service that restarts: about 15 seconds together. */
 const REPORT_RETRIES = 5
 
+/** Calls with one ID and the same content that get steps of their own. Further ones are denied. */
+const MAX_REPEATS = 100
+
 /** Longest summary of a step, in UTF-16 code units. */
 const MAX_SUMMARY = 500
 
@@ -173,18 +183,25 @@ const warn = ({ call, error, operation }: GateFault): void => {
 
 /** Creates the gate of an adapter. */
 export const makeToolGate = <Context = undefined>(options: GateOptions<Context>): ToolGate<Context> => {
-  const { client, onFault = warn, recordResults = true, whenUnreachable = "deny" } = options
+  const {
+    client,
+    onFault = warn,
+    recordResults = true,
+    repeatedIds = "executed",
+    whenUnreachable = "deny"
+  } = options
+  /** The steps of calls whose ID belonged to another step. */
+  const otherSteps = new WeakMap<ToolCall, string>()
 
   const sessionOf = async (context: Context): Promise<string> =>
     typeof options.session === "string" ? options.session : options.session(context)
 
   const stepIdOf = (call: ToolCall, context: Context): string => options.stepId?.(call, context) ?? call.id
 
-  const stepOf = (call: ToolCall, context: Context): StepRequest => {
+  const stepOf = (call: ToolCall, context: Context): Omit<StepRequest, "step_id"> => {
     const summary = options.summary?.(call, context)
     const actionClass = call.actionClass ?? options.actionClass ?? "write"
     return {
-      step_id: stepIdOf(call, context),
       tool: call.tool,
       action_class: typeof actionClass === "string" ? actionClass : actionClass(call),
       ...(options.taskId === undefined ? {} : { task_id: options.taskId }),
@@ -196,10 +213,31 @@ export const makeToolGate = <Context = undefined>(options: GateOptions<Context>)
   const decide = async (
     call: ToolCall,
     context: Context,
-    { signal, wait = true }: AskOptions
+    askOptions: AskOptions
   ): Promise<GovernedStep | GovernedDecision> => {
     const id = await sessionOf(context)
-    const payload = stepOf(call, context)
+    const content = stepOf(call, context)
+    const callId = stepIdOf(call, context)
+    let step_id = await callStepId(callId)
+    for (let repeat = 1; ; repeat++) {
+      try {
+        return await decideStep(id, { step_id, ...content }, askOptions)
+      } catch (error) {
+        const isOther =
+          isProblem(error, "STEP_MISMATCH") ||
+          (repeatedIds === "new" && isProblem(error, "STEP_ALREADY_COMPLETED"))
+        if (!isOther || repeat > MAX_REPEATS) throw error
+        step_id = await repeatedStepId(callId, content, repeat)
+        otherSteps.set(call, step_id)
+      }
+    }
+  }
+
+  const decideStep = async (
+    id: string,
+    payload: StepRequest,
+    { signal, wait = true }: AskOptions
+  ): Promise<GovernedStep | GovernedDecision> => {
     const callOptions = signal === undefined ? {} : { signal }
     const step = () => client.sessions.step({ params: { id }, payload }, callOptions)
     if (!wait) return retryUnavailable(step, { signal, retries: ASK_RETRIES })
@@ -263,7 +301,8 @@ export const makeToolGate = <Context = undefined>(options: GateOptions<Context>)
               status: "succeeded",
               ...(recordResults && end.result !== undefined ? { result: recordable(end.result) } : {})
             }
-      const params = { id, step_id: stepIdOf(call, context) }
+      const step_id = otherSteps.get(call) ?? (await callStepId(stepIdOf(call, context)))
+      const params = { id, step_id }
       await retryUnavailable(() => client.sessions.complete({ params, payload }), { retries: REPORT_RETRIES })
     } catch (error) {
       // A report whose response was lost is sent again: the first one counts.

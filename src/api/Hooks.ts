@@ -18,7 +18,9 @@ export const ClaudeCodeHookInput = Schema.Struct({
     "The event: `PreToolUse`, `PostToolUse`, `PostToolUseFailure` or `SessionEnd`. Others are denied."
   ),
   session_id: member("Claude Code's ID of its session: a string of 1 to 200 characters."),
-  tool_use_id: member("Claude Code's ID of the call, which is the step's: 1 to 200 visible characters."),
+  tool_use_id: member(
+    "Claude Code's ID of the call, which is the step's: visible characters. A longer ID than 200 characters is shortened by its digest, and the ID of another call gets a digest of the content."
+  ),
   tool_name: member("The tool: 1 to 200 visible characters."),
   tool_input: member("The tool's arguments: any JSON."),
   permission_mode: member("The mode of Claude Code's own permissions, a string. Absent in older versions."),
@@ -86,7 +88,7 @@ export class HooksApi extends HttpApiGroup.make("hooks")
           identifier: "answerClaudeCodeHook",
           summary: "Answer a hook of Claude Code",
           description: [
-            "For `http` hooks of Claude Code. `PreToolUse` asks for a decision about the call, as a governed step whose ID is `tool_use_id`, in an agent session of the API key for this session of Claude Code, which is created on first use. A call that needs a person waits, and is then denied; the same call asks again under the same approval. `PostToolUse` and `PostToolUseFailure` record the outcome. `SessionEnd` closes the agent session, unless a call waits.",
+            "For `http` hooks of Claude Code. `PreToolUse` asks for a decision about the call, as a governed step whose ID is `tool_use_id`, in an agent session of the API key for this session of Claude Code, which is created on first use. A call that needs a person waits, and is then denied; the same call asks again under the same approval. A call with the ID of one that has an outcome, or other arguments, is another call. `PostToolUse` and `PostToolUseFailure` record the outcome. `SessionEnd` closes the agent session, unless a call waits.",
             'Claude Code lets a call pass whose hook gets an error, unless the hook has `onFailure: "block"`: set it. Requests that are refused for another reason than the API key, such as malformed bodies, get 200 with a denial.',
             "Body limit: 4 MiB."
           ].join(" ")

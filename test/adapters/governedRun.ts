@@ -1,6 +1,7 @@
 /** A session of an agent with usual rules, and a person who decides. For the tests of all adapters. */
 import { Effect, Redacted, type Schema } from "effect"
 import { connect, type CountersignClient } from "../../src/client/connect/index.ts"
+import type { ReplaceApprovalRules } from "../../src/api/ApprovalRules.ts"
 import { ApprovalId } from "../../src/domain/Ids.ts"
 import { Countersign } from "../../src/testing/index.ts"
 import { eventually } from "../support/eventually.ts"
@@ -24,6 +25,8 @@ export interface GovernedRun {
       readonly arguments?: Schema.Json
     }
   ) => Promise<void>
+  /** Replaces the rules. */
+  readonly replaceRules: (rules: typeof ReplaceApprovalRules.Type.rules) => Effect.Effect<void>
   /** How the session's calls ended, in the order of their reports: `refund succeeded`. */
   readonly outcomes: () => Promise<ReadonlyArray<{ step_id: string; tool: string; status: string }>>
 }
@@ -88,6 +91,17 @@ export const governedRun = (organization: string) =>
       return ended
     }
 
-    const run: GovernedRun = { client, session: session_id, url: countersign.url, key, decide, outcomes }
+    const replaceRules: GovernedRun["replaceRules"] = (replaced) =>
+      Effect.orDie(Effect.asVoid(admin.approval_rules.replace({ payload: { rules: replaced } })))
+
+    const run: GovernedRun = {
+      client,
+      session: session_id,
+      url: countersign.url,
+      key,
+      decide,
+      replaceRules,
+      outcomes
+    }
     return run
   }).pipe(Effect.orDie)

@@ -5,6 +5,7 @@
  */
 import { createHash, randomBytes } from "node:crypto"
 import {
+  linkSync,
   mkdirSync,
   readdirSync,
   readFileSync,
@@ -23,6 +24,23 @@ export interface SavedSession {
   readonly session_id: string | null
   /** How many agent sessions there were before it: a coding agent resumes a session whose agent session was closed. */
   readonly generation: number
+}
+
+/** How a call of the coding agent was asked. */
+export interface SavedCall {
+  /** The ID that the service was asked with: the call's own, that of the waiting call that it goes on with, or one with a number. */
+  readonly id: string
+  /** How many calls with its own ID there were up to this one. */
+  readonly repeat: number
+  /** The step of a call that has its answer. The next call with the same ID is another one. Null while the answer is open. */
+  readonly answered_step: string | null
+}
+
+/** The process that waits for a decision, and the coding agent that it waits for. */
+export interface Waiter {
+  readonly pid: number
+  /** Undefined if its process was not found. */
+  readonly agent?: number | undefined
 }
 
 /** Sessions that have not been used for this time, and in which nothing waits, are closed and removed: Codex has no hook at their end. */
@@ -69,13 +87,24 @@ export class HookState {
     this.#write("session.json", { ...saved, scope: this.#scope })
   }
 
-  /** The step of a call that has another ID; undefined if its step has the call's ID. */
-  stepOf(callId: string): string | undefined {
-    return stepIn(this.#read(`call-${digest(callId)}.json`))
+  /** How the call with this ID was asked last. */
+  call(callId: string): SavedCall | undefined {
+    const saved = this.#read(`call-${digest(callId)}.json`)
+    if (saved === undefined) return undefined
+    const { answered_step, id, repeat } = saved
+    return typeof id === "string" &&
+      typeof repeat === "number" &&
+      (typeof answered_step === "string" || answered_step === null)
+      ? { id, repeat, answered_step }
+      : undefined
   }
 
-  saveStepOf(callId: string, step_id: string): void {
-    this.#write(`call-${digest(callId)}.json`, { step_id })
+  saveCall(callId: string, saved: SavedCall): void {
+    this.#write(`call-${digest(callId)}.json`, saved)
+  }
+
+  forgetCall(callId: string): void {
+    this.#remove(`call-${digest(callId)}.json`)
   }
 
   /** The newest allowed step with this tool and these arguments. */
@@ -87,40 +116,62 @@ export class HookState {
     this.#write(`allowed-${digest(call)}.json`, { step_id })
   }
 
-  /** Forgets an allowed call, after its outcome. */
-  forgetAllowed(call: string, callId: string, step_id: string): void {
+  /** Forgets an allowed step, after its outcome. */
+  forgetAllowed(call: string, step_id: string): void {
     if (this.allowed(call) === step_id) this.#remove(`allowed-${digest(call)}.json`)
-    this.#remove(`call-${digest(callId)}.json`)
   }
 
-  /** Notes that a step is asked for and may wait for a person: with the process that asks, or null if none does. */
-  saveWaiting(call: string, step_id: string, pid: number | null): void {
-    this.#write(waitingName(call, step_id), { step_id, pid })
+  /**
+   * Notes that a call is asked with this ID and may wait for a person. False if another process waits for the same: that is another call,
+   * with the same ID and arguments.
+   */
+  claimWaiting(call: string, id: string, waiter: Waiter): boolean {
+    const name = waitingName(call, id)
+    while (!this.#create(name, { id, ...waiter })) {
+      if (isAttended(this.#read(name))) return false
+      this.#remove(name)
+    }
+    return true
   }
 
-  forgetWaiting(call: string, step_id: string): void {
-    this.#remove(waitingName(call, step_id))
+  /** Notes who waits: null if nobody does, so that the next equal call goes on with it. */
+  saveWaiting(call: string, id: string, waiter: Waiter | null): void {
+    this.#write(waitingName(call, id), { id, ...waiter })
   }
 
-  isWaiting(call: string, step_id: string): boolean {
-    return this.#read(waitingName(call, step_id)) !== undefined
+  forgetWaiting(call: string, id: string): void {
+    this.#remove(waitingName(call, id))
+  }
+
+  isWaiting(call: string, id: string): boolean {
+    return this.#read(waitingName(call, id)) !== undefined
+  }
+
+  /** Notes the call at which the run ends. False if it ends at another one: Claude Code resumes one call of a turn. */
+  claimDeferred(id: string): boolean {
+    return this.#create(DEFERRED, { id }) || idIn(this.#read(DEFERRED)) === id
+  }
+
+  /** Forgets the call at which the run ended: `id`, or any. */
+  forgetDeferred(id?: string): void {
+    if (id === undefined || idIn(this.#read(DEFERRED)) === id) this.#remove(DEFERRED)
   }
 
   get hasWaiting(): boolean {
     return this.#files().some((name) => name.startsWith("waiting-"))
   }
 
-  /** Takes over a step with this tool and these arguments for which no process waits. Each is taken over once. */
+  /** Takes over the ID of a waiting call with this tool and these arguments for which no process waits. Each is taken over once. */
   takeWaiting(call: string): string | undefined {
     const prefix = `waiting-${digest(call)}-`
     const names = this.#files().filter((name) => name.startsWith(prefix))
     for (const name of names.slice(0, MAX_WAITING)) {
       const saved = this.#read(name)
-      const step_id = stepIn(saved)
-      if (step_id === undefined || isAlive(saved?.["pid"])) continue
+      const id = idIn(saved)
+      if (id === undefined || isAttended(saved)) continue
       try {
         unlinkSync(path.join(this.#directory, name))
-        return step_id
+        return id
       } catch (error) {
         // Another hook has taken it.
         if (errnoCode(error) !== "ENOENT") throw error
@@ -172,15 +223,32 @@ export class HookState {
   }
 
   #write(name: string, value: object): void {
+    renameSync(this.#draft(name, value), path.join(this.#directory, name))
+  }
+
+  /** Writes a file unless it exists. */
+  #create(name: string, value: object): boolean {
+    const draft = this.#draft(name, value)
+    try {
+      linkSync(draft, path.join(this.#directory, name))
+      return true
+    } catch (error) {
+      if (errnoCode(error) === "EEXIST") return false
+      throw error
+    } finally {
+      unlinkSync(draft)
+    }
+  }
+
+  #draft(name: string, value: object): string {
     try {
       mkdirSync(this.#directory, { mode: 0o700 })
     } catch (error) {
       if (errnoCode(error) !== "EEXIST") throw error
     }
-    const file = path.join(this.#directory, name)
-    const draft = `${file}.${randomBytes(6).toString("hex")}`
+    const draft = path.join(this.#directory, `${name}.${randomBytes(6).toString("hex")}`)
     writeFileSync(draft, JSON.stringify(value), { mode: 0o600, flag: "wx" })
-    renameSync(draft, file)
+    return draft
   }
 
   #remove(name: string): void {
@@ -199,16 +267,26 @@ const readObject = (file: string): Readonly<Record<string, unknown>> | undefined
   }
 }
 
-const waitingName = (call: string, step_id: string): string =>
-  `waiting-${digest(call)}-${digest(step_id)}.json`
+const waitingName = (call: string, id: string): string => `waiting-${digest(call)}-${digest(id)}.json`
+
+const DEFERRED = "deferred.json"
+
+const idIn = (saved: Readonly<Record<string, unknown>> | undefined): string | undefined => {
+  const id = saved?.["id"]
+  return typeof id === "string" ? id : undefined
+}
 
 const stepIn = (saved: Readonly<Record<string, unknown>> | undefined): string | undefined => {
   const step_id = saved?.["step_id"]
   return typeof step_id === "string" ? step_id : undefined
 }
 
-/** Whether a process that waited still runs. The number of an ended process can belong to another: then the call is a new step. */
-const isAlive = (pid: unknown): boolean => {
+/** Whether a process waits, for a coding agent that runs. */
+const isAttended = (saved: Readonly<Record<string, unknown>> | undefined): boolean =>
+  isAlive(saved?.["pid"]) && (saved?.["agent"] === undefined || isAlive(saved["agent"]))
+
+/** Whether a process runs. The number of an ended process can belong to another: then the call is a new step. */
+export const isAlive = (pid: unknown): boolean => {
   if (typeof pid !== "number") return false
   try {
     process.kill(pid, 0)

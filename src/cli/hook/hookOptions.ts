@@ -5,6 +5,8 @@ import type { HookVendor } from "../../domain/hooks/hookVendors.ts"
 import { describeFileFailure } from "../fileFailure.ts"
 import { describeUrlFault } from "../serviceFailure.ts"
 import type { Environment } from "../../server/config/Settings.ts"
+import { findAgentProcess } from "./agentProcess.ts"
+import { describeRunningClaude } from "./claudeVersion.ts"
 
 /** How a hook answers. */
 export interface HookOptions {
@@ -17,6 +19,8 @@ export interface HookOptions {
   readonly defer: boolean
   /** The directory of the hook's files. */
   readonly state: string
+  /** Finds the process of the coding agent: undefined if it is not found. */
+  readonly findAgent: () => number | undefined
 }
 
 /** The flags of the command line, as text. */
@@ -89,6 +93,8 @@ export const hookOptions = (
   variables: Environment,
   readKey: (file: string) => string
 ): HookOptions | string => {
+  const oldAgent = vendor === "claude-code" ? describeRunningClaude(variables) : undefined
+  if (oldAgent !== undefined) return oldAgent
   const waitMillis = parseWait(flags.wait ?? DEFAULT_WAIT)
   if (waitMillis === undefined) return "--wait must be a time such as 90s, 9m or 2h, at most 24h"
   if (flags.defer && vendor === "codex")
@@ -111,6 +117,7 @@ export const hookOptions = (
     key,
     waitMillis,
     defer: flags.defer,
-    state: flags.state ?? stateDirectory(variables)
+    state: flags.state ?? stateDirectory(variables),
+    findAgent: () => findAgentProcess(vendor, variables)
   }
 }

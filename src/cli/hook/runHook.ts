@@ -10,7 +10,8 @@ import {
   canDefer,
   faultMessage,
   type HookAnswer,
-  type HookDecision
+  type HookDecision,
+  OTHER_DEFERRED
 } from "../../domain/hooks/hookAnswer.ts"
 import {
   comparedArguments,
@@ -24,7 +25,7 @@ import { makeDirectories } from "../../server/store/makeDirectories.ts"
 import { describePathFailure } from "../fileFailure.ts"
 import { describeServiceFailure } from "../serviceFailure.ts"
 import type { HookOptions } from "./hookOptions.ts"
-import { HookState } from "./HookState.ts"
+import { HookState, isAlive } from "./HookState.ts"
 
 /** The output of a hook, and its exit code. */
 export interface HookResult {
@@ -135,32 +136,55 @@ class Hook {
   }
 
   async ask(event: HookAsk): Promise<HookDecision> {
-    const { vendor, waitMillis } = this.#options
-    const { waitingKey, ...call } = this.#callFor(event)
-    const step_id = call.id
-    const signal = AbortSignal.timeout(waitMillis + MARGIN_MILLIS)
-
-    // Before the service knows the step: a hook that is killed in between has asked a person, and the next call takes its step over.
-    this.#state.saveWaiting(waitingKey, step_id, process.pid)
-    let verdict = await this.#askOpen(call, signal)
-    if (verdict.verdict === "pending") {
-      const defers = this.#options.defer && canDefer(vendor, event)
-      const waits = !this.#options.defer && waitMillis > 0
-      if (!waits) this.#state.saveWaiting(waitingKey, step_id, null)
-      if (defers) return { verdict: "defer", message: verdict.message }
-      if (waits) verdict = await this.#gate().ask(call, undefined, { signal })
-    }
-    if (verdict.verdict === "pending") {
-      this.#state.saveWaiting(waitingKey, step_id, null)
-      return {
-        verdict: "deny",
-        message: `${verdict.message} Nothing has been rejected: the same call with the same arguments asks again.`
+    const { defer, vendor, waitMillis } = this.#options
+    const { repeat, waitingKey, ...call } = this.#callFor(event)
+    const state = this.#state
+    const ended = new AbortController()
+    const signal = AbortSignal.any([AbortSignal.timeout(waitMillis + MARGIN_MILLIS), ended.signal])
+    let watch: AgentWatch | undefined
+    try {
+      let verdict = await this.#askOpen(call, signal)
+      if (verdict.verdict === "pending") {
+        watch = watchAgent(this.#options.findAgent(), ended)
+        const defers = defer && canDefer(vendor, event)
+        if (defers) {
+          state.saveWaiting(waitingKey, call.id, null)
+          return state.claimDeferred(call.id)
+            ? { verdict: "defer", message: verdict.message }
+            : { verdict: "deny", message: `${verdict.message} ${OTHER_DEFERRED}` }
+        }
+        if (!defer && waitMillis > 0) {
+          state.saveWaiting(waitingKey, call.id, { pid: process.pid, agent: watch.agent })
+          verdict = await this.#gate().ask(call, undefined, { signal })
+        }
       }
+      if (verdict.verdict === "pending") {
+        state.saveWaiting(waitingKey, call.id, null)
+        return {
+          verdict: "deny",
+          message: `${verdict.message} Nothing has been rejected: the same call with the same arguments asks again.`
+        }
+      }
+      // The service gave no answer, and may have asked a person.
+      if (verdict.verdict === "deny" && verdict.cause === "unreachable") {
+        state.saveWaiting(waitingKey, call.id, null)
+        return { verdict: "deny", message: verdict.message }
+      }
+      // An answer that nobody reads decides nothing: the resumed session asks for it.
+      watch?.check()
+      const step_id = verdict.decision?.step_id
+      if (event.callId !== undefined && step_id !== undefined)
+        state.saveCall(event.callId, { id: call.id, repeat, answered_step: step_id })
+      if (verdict.verdict === "allow" && step_id !== undefined)
+        state.saveAllowed(callKey(event.tool, comparedArguments(vendor, event)), step_id)
+      state.forgetWaiting(waitingKey, call.id)
+      state.forgetDeferred(call.id)
+      return verdict.verdict === "allow"
+        ? { verdict: "allow" }
+        : { verdict: "deny", message: verdict.message }
+    } finally {
+      watch?.stop()
     }
-    this.#state.forgetWaiting(waitingKey, step_id)
-    if (verdict.verdict === "deny") return { verdict: "deny", message: verdict.message }
-    this.#state.saveAllowed(callKey(event.tool, comparedArguments(vendor, event)), step_id)
-    return { verdict: "allow" }
   }
 
   async report(event: HookReport): Promise<void> {
@@ -168,9 +192,10 @@ class Hook {
     const saved = this.#state.session
     if (saved === undefined || saved.session_id === null) return
     const key = callKey(event.tool, event.arguments)
+    const known = this.#state.call(event.callId)
     const allowed = this.#state.allowed(key)
     const permission = allowed?.startsWith(PERMISSION) === true ? allowed : undefined
-    const step_id = this.#state.stepOf(event.callId) ?? permission ?? event.callId
+    const step_id = known?.answered_step ?? permission ?? event.callId
     const timer = setTimeout(() => void this.#client.close(), MARGIN_MILLIS)
     try {
       const call = { id: step_id, tool: event.tool, arguments: event.arguments }
@@ -178,11 +203,14 @@ class Hook {
     } finally {
       clearTimeout(timer)
     }
-    this.#state.forgetAllowed(key, event.callId, step_id)
+    this.#state.forgetAllowed(key, step_id)
+    // After a second call with this ID, a third must not be taken for one that had no outcome.
+    if (known?.repeat === 1) this.#state.forgetCall(event.callId)
   }
 
   /** Closes the agent session, unless a step waits: the coding agent's session can be resumed, as a deferred run is. */
   async end(_event: HookEnd): Promise<void> {
+    this.#state.forgetDeferred()
     const saved = this.#state.session
     if (saved === undefined || saved.session_id === null || this.#state.hasWaiting) return
     await this.#client.sessions.close(
@@ -192,25 +220,45 @@ class Hook {
     this.#state.clear(saved.generation)
   }
 
-  /** The call under its step: one that it was asked under before, one with equal arguments that no process waits for, or its own. */
-  #callFor(event: HookAsk): ToolCall & { readonly waitingKey: string } {
+  /**
+   * The call under the ID that the service is asked with, noted as waiting. A hook that is killed after it has asked a person, and the next
+   * equal call goes on with its ID.
+   */
+  #callFor(event: HookAsk): ToolCall & { readonly waitingKey: string; readonly repeat: number } {
     const { callId, tool } = event
+    const state = this.#state
     const waitingKey = callKey(tool, event.arguments)
-    const call = { tool, arguments: event.arguments, waitingKey }
+    const waiter = { pid: process.pid }
+    const call = { tool, arguments: event.arguments, waitingKey, repeat: 1 }
     if (callId === undefined) {
       // `PreToolUse` of the same call comes before. It is the same step, and decided already.
       const compared = comparedArguments(this.#options.vendor, event)
-      const allowed = this.#state.allowed(callKey(tool, compared))
-      return allowed === undefined || allowed.startsWith(PERMISSION)
-        ? { ...call, id: this.#state.takeWaiting(waitingKey) ?? `${PERMISSION}${randomUUID()}` }
-        : { ...call, id: allowed, arguments: compared }
+      const allowed = state.allowed(callKey(tool, compared))
+      const isDecided = allowed !== undefined && !allowed.startsWith(PERMISSION)
+      const id = isDecided ? allowed : (state.takeWaiting(waitingKey) ?? `${PERMISSION}${randomUUID()}`)
+      state.saveWaiting(waitingKey, id, waiter)
+      return isDecided ? { ...call, id, arguments: compared } : { ...call, id }
     }
-    const saved = this.#state.stepOf(callId)
-    if (saved !== undefined) return { ...call, id: saved }
-    const taken = this.#state.isWaiting(waitingKey, callId) ? undefined : this.#state.takeWaiting(waitingKey)
-    if (taken === undefined) return { ...call, id: callId }
-    this.#state.saveStepOf(callId, taken)
-    return { ...call, id: taken }
+    const saved = state.call(callId)
+    const isOpen = saved === undefined ? state.isWaiting(waitingKey, callId) : saved.answered_step === null
+    const open = saved?.id ?? callId
+    // The same call again, after its run was resumed.
+    if (isOpen && state.claimWaiting(waitingKey, open, waiter))
+      return { ...call, id: open, repeat: saved?.repeat ?? 1 }
+    const taken = state.takeWaiting(waitingKey)
+    if (taken !== undefined) {
+      const repeat = saved?.repeat ?? 1
+      state.saveWaiting(waitingKey, taken, waiter)
+      state.saveCall(callId, { id: taken, repeat, answered_step: null })
+      return { ...call, id: taken, repeat }
+    }
+    // Another call with an ID that was answered, or that another process waits with.
+    for (let repeat = (saved?.repeat ?? 0) + 1; ; repeat++) {
+      const id = repeat === 1 ? callId : `${callId}#${repeat}`
+      if (!state.claimWaiting(waitingKey, id, waiter)) continue
+      if (repeat > 1) state.saveCall(callId, { id, repeat, answered_step: null })
+      return { ...call, id, repeat }
+    }
   }
 
   /** Asks once, without a wait, in a session that is open. */
@@ -234,6 +282,8 @@ class Hook {
       session,
       actionClass: ({ tool }) => hookActionClass(this.#options.vendor, tool),
       timeout: this.#options.waitMillis,
+      // A coding agent does not repeat a call that ended.
+      repeatedIds: "new",
       onFault: ({ call, error, operation }: GateFault) => {
         if (isProblem(error, "SESSION_CLOSED") && operation === "ask") return
         this.#print(
@@ -271,6 +321,34 @@ class Hook {
     )
     return { session_id, generation }
   }
+}
+
+/** How often a hook that waits looks for its coding agent. */
+const WATCH_MILLIS = 1_000
+
+interface AgentWatch {
+  readonly agent: number | undefined
+  /** Throws if the coding agent has ended. */
+  readonly check: () => void
+  readonly stop: () => void
+}
+
+/** Aborts when the coding agent has ended, or the shell between it and this process. */
+const watchAgent = (agent: number | undefined, abort: AbortController): AgentWatch => {
+  const parent = process.ppid
+  const check = () => {
+    if (process.ppid === parent && (agent === undefined || isAlive(agent))) return
+    abort.abort(new Error("the coding agent has ended; the call asks again when its session is resumed"))
+    abort.signal.throwIfAborted()
+  }
+  const timer = setInterval(() => {
+    try {
+      check()
+    } catch {
+      clearInterval(timer)
+    }
+  }, WATCH_MILLIS)
+  return { agent, check, stop: () => clearInterval(timer) }
 }
 
 /** Begins the IDs of steps that only a permission was asked for: that event has no ID of the call. */

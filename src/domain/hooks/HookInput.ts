@@ -57,8 +57,11 @@ export interface HookFault {
 
 export type HookInput = HookAsk | HookReport | HookEnd | HookFault
 
-/** Most characters of an ID or a name, as the service accepts them. */
+/** Most characters of a name and of an ID of a session, as the service accepts them. */
 const MAX_NAME = 200
+
+/** Most characters of an ID of a call: gateways put signatures of a model's thoughts into it. */
+const MAX_CALL_ID = 65_536
 
 /** Most characters of a name that a message repeats. */
 const MAX_SHOWN = 60
@@ -96,29 +99,29 @@ export const readHookInput = (vendor: HookVendor, value: unknown): HookInput => 
 
   const missing = (field: string, expected: string): HookFault =>
     fault(event, `\`${field}\` of ${event} is missing or not ${expected}: a newer format of ${name}?`)
-  const nameOf = (field: string): string | undefined => {
+  const nameOf = (field: string, max = MAX_NAME): string | HookFault => {
     const text = member(field)
-    return typeof text === "string" && text !== "" && text.length <= MAX_NAME ? text : undefined
+    if (typeof text !== "string" || text === "") return missing(field, "a string that is not empty")
+    if (text.length <= max) return text
+    return fault(event, `\`${field}\` of ${event} is too long: ${text.length} characters, at most ${max}.`)
   }
-  const expectedName = `a string of 1 to ${MAX_NAME} characters`
 
   const session = nameOf("session_id")
-  if (session === undefined) return missing("session_id", expectedName)
+  if (typeof session !== "string") return session
   if (event === "SessionEnd") return { _tag: "End", event, session }
 
   const tool = nameOf("tool_name")
-  if (tool === undefined) return missing("tool_name", expectedName)
+  if (typeof tool !== "string") return tool
   const input = member("tool_input")
   if (input === undefined) return missing("tool_input", "JSON")
-  const callId = event === "PermissionRequest" ? undefined : nameOf("tool_use_id")
-  if (event === "PreToolUse" || event === "PermissionRequest") {
-    if (event === "PreToolUse" && callId === undefined) return missing("tool_use_id", expectedName)
-    const mode = member("permission_mode")
-    const permissionMode = typeof mode === "string" ? mode : undefined
-    return { _tag: "Ask", event, session, callId, tool, arguments: input, permissionMode }
-  }
+  const mode = member("permission_mode")
+  const permissionMode = typeof mode === "string" ? mode : undefined
+  const ask = { _tag: "Ask", session, tool, arguments: input, permissionMode } as const
+  if (event === "PermissionRequest") return { ...ask, event, callId: undefined }
+  const callId = nameOf("tool_use_id", MAX_CALL_ID)
+  if (typeof callId !== "string") return callId
+  if (event === "PreToolUse") return { ...ask, event, callId }
 
-  if (callId === undefined) return missing("tool_use_id", expectedName)
   if (event === "PostToolUse") {
     const end = { status: "succeeded" as const, result: member("tool_response") }
     return { _tag: "Report", event, session, callId, tool, arguments: input, end }

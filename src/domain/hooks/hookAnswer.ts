@@ -18,9 +18,13 @@ const MAX_MESSAGE = 8_000
 /** Modes of Claude Code in which a deferred call that it does not defer is not executed without another permission. */
 const DEFERRING_MODES: ReadonlySet<string | undefined> = new Set([undefined, "default", "plan", "dontAsk"])
 
+/** What the model is told about a further call of a turn that needs a person. */
+export const OTHER_DEFERRED =
+  "The run ends at another call of this turn, which waits too. Nothing has been rejected: make this call again, with the same arguments, when the run goes on."
+
 /**
- * Whether a call can be answered with `defer`. Claude Code ignores it for calls in parallel and outside of `claude -p`, and goes on with its
- * own permissions; a mode that allows calls by itself would then execute the call without a decision.
+ * Whether a call can be answered with `defer`. Claude Code ignores it outside of `claude -p`, and goes on with its own permissions; a mode that
+ * allows calls by itself would then execute the call without a decision. Of several deferred calls of a turn it resumes the last.
  */
 export const canDefer = (vendor: HookVendor, ask: Pick<HookAsk, "event" | "permissionMode">): boolean =>
   vendor === "claude-code" && ask.event === "PreToolUse" && DEFERRING_MODES.has(ask.permissionMode)

@@ -58,7 +58,8 @@ export const hookVendors: Readonly<Record<HookVendor, VendorFacts>> = {
         "TaskList",
         "ToolSearch"
       ),
-      ...execute("Bash", "Monitor", "PowerShell")
+      // A skill's text can contain commands, which run when it is loaded.
+      ...execute("Bash", "Monitor", "PowerShell", "Skill")
     }
   },
   codex: {

@@ -12,6 +12,7 @@ import {
   sentence
 } from "../../domain/approvals/describeDecision.ts"
 import type { GovernedStep } from "../../domain/approvals/AgentSession.ts"
+import { callStepId, repeatedStepId } from "../../domain/approvals/callStepId.ts"
 import { proposalDigestInSlices } from "../../domain/approvals/StepDigest.ts"
 import {
   answerAsk,
@@ -19,11 +20,12 @@ import {
   answerNote,
   canDefer,
   type HookAnswer,
-  type HookDecision
+  type HookDecision,
+  OTHER_DEFERRED
 } from "../../domain/hooks/hookAnswer.ts"
 import type { HookAsk, HookEnd, HookInput, HookReport } from "../../domain/hooks/HookInput.ts"
 import { hookActionClass } from "../../domain/hooks/hookVendors.ts"
-import { StepId } from "../../domain/Ids.ts"
+import { type SessionId, StepId } from "../../domain/Ids.ts"
 import type { Principal } from "../../domain/identity/Principal.ts"
 import { formatTimestamp } from "../../domain/Time.ts"
 import { monotonicNow } from "../concurrency/monotonicMillis.ts"
@@ -33,9 +35,11 @@ import { atomic } from "../store/transaction.ts"
 import { digestInTurns } from "./digestInTurns.ts"
 import { type DecisionWaitLimits, makeDecisionWaits } from "./Hooks/DecisionWaits.ts"
 import {
+  deferCall,
   findCallStep,
   findCodingSession,
   findComment,
+  forgetDeferred,
   hasWaitingCalls,
   lockCodingSession,
   saveCall,
@@ -62,6 +66,9 @@ const RECHECK_MILLIS = 5_000
 
 /** Times that a session is opened again because it was closed meanwhile. */
 const MAX_REOPENED = 2
+
+/** Calls with one ID and the same content that get steps of their own. Further ones are denied. */
+const MAX_REPEATS = 100
 
 /** Most characters of an error that is recorded. */
 const MAX_ERROR_CHARACTERS = 4_000
@@ -137,11 +144,17 @@ const make = Effect.fnUntraced(function* (limits: DecisionWaitLimits) {
     )
   })
 
+  /** The row of a call. */
+  const callOf = Effect.fnUntraced(function* (principal: Principal, session_id: SessionId, callId: string) {
+    const call_id = yield* Effect.promise(() => callStepId(callId))
+    return { org_id: principal.org_id, session_id, call_id }
+  })
+
   /** Asks once, in a session that is open. */
   const check = Effect.fnUntraced(function* (principal: Principal, event: HookAsk, callId: string) {
     for (let attempt = 0; ; attempt++) {
       const session_id = yield* openSession(principal, event.session)
-      const call = { org_id: principal.org_id, session_id, call_id: callId }
+      const call = yield* callOf(principal, session_id, callId)
       const content = {
         tool: event.tool,
         action_class: hookActionClass(VENDOR, event.tool),
@@ -153,23 +166,50 @@ const make = Effect.fnUntraced(function* (limits: DecisionWaitLimits) {
       const known =
         (yield* Effect.orDie(findCallStep(sql, call))) ??
         (yield* Effect.orDie(takeWaitingStep(sql, call, digest)))
-      const step = decodeStep({ step_id: known?.step_id ?? callId, ...content })
-      if (Result.isFailure(step)) return { _tag: "Invalid" as const }
-      const ask = steps.check(session_id, step.success)
-      const checked = yield* Effect.result(ask)
+      const checked = yield* Effect.result(checkStep(session_id, call.call_id, known?.step_id, content))
       const isClosed = Result.isFailure(checked) && checked.failure._tag === "SESSION_CLOSED"
       if (isClosed && attempt < MAX_REOPENED) continue
       if (Result.isFailure(checked)) return yield* Effect.fail(checked.failure)
-      const isSaved = known !== undefined
+      if (checked.success === undefined) return { _tag: "Invalid" as const }
+      const { answer, step } = checked.success
+      const isSaved = known !== undefined || step.step_id !== call.call_id
+      if (isSaved && step.step_id !== known?.step_id)
+        yield* Effect.orDie(saveCall(sql, call, step.step_id, digest, false))
       return {
         _tag: "Checked" as const,
-        answer: checked.success,
-        ask,
+        answer,
+        ask: steps.check(session_id, step),
         call,
         digest,
         isSaved,
-        step: step.success
+        step
       }
+    }
+  })
+
+  /**
+   * Asks about a call under the first of its steps that has neither another content nor an outcome: a coding agent does not repeat a call
+   * that ended, but model servers number the calls of each response anew. Undefined if its ID or name cannot be a step's.
+   */
+  const checkStep = Effect.fnUntraced(function* (
+    session_id: SessionId,
+    callId: string,
+    known: StepId | undefined,
+    content: Omit<StepRequest, "step_id"> & { readonly arguments: Schema.Json }
+  ) {
+    let step_id: string = known ?? callId
+    let repeat = known === undefined || known === callId ? 1 : 0
+    for (;;) {
+      const step = decodeStep({ step_id, ...content })
+      if (Result.isFailure(step)) return undefined
+      const checked = yield* Effect.result(steps.check(session_id, step.success))
+      if (Result.isSuccess(checked)) return { answer: checked.success, step: step.success }
+      const { _tag } = checked.failure
+      const isOther = _tag === "STEP_MISMATCH" || _tag === "STEP_ALREADY_COMPLETED"
+      if (!isOther || repeat > MAX_REPEATS) return yield* Effect.fail(checked.failure)
+      const next = repeat
+      step_id = next === 0 ? callId : yield* Effect.promise(() => repeatedStepId(callId, content, next))
+      repeat++
     }
   })
 
@@ -224,11 +264,20 @@ const make = Effect.fnUntraced(function* (limits: DecisionWaitLimits) {
         String(approval_id),
         expires_at === null ? null : formatTimestamp(expires_at)
       )
-      return wish.defer && canDefer(VENDOR, event)
-        ? { verdict: "defer" as const, message }
-        : deny(
-            `${message} Nothing has been rejected: still waiting for approval ${String(approval_id)}; the same call with the same arguments asks again.`
+      if (wish.defer && canDefer(VENDOR, event)) {
+        const isLast = yield* atomically(
+          Effect.orDie(
+            Effect.gen(function* () {
+              yield* lockCodingSession(sql, codingSession(principal, event.session), yield* clock.now)
+              return yield* deferCall(sql, call)
+            })
           )
+        )
+        return isLast ? { verdict: "defer" as const, message } : deny(`${message} ${OTHER_DEFERRED}`)
+      }
+      return deny(
+        `${message} Nothing has been rejected: still waiting for approval ${String(approval_id)}; the same call with the same arguments asks again.`
+      )
     }
     // The decision is this call's: an equal one asks again. Nothing is written for a call that never waited.
     if (isSaved) yield* save(false)
@@ -243,9 +292,9 @@ const make = Effect.fnUntraced(function* (limits: DecisionWaitLimits) {
     // Without a session nothing was asked.
     if (session_id === undefined) return undefined
     const { callId, end } = event
-    const call = { org_id: principal.org_id, session_id, call_id: callId }
+    const call = yield* callOf(principal, session_id, callId)
     const known = yield* Effect.orDie(findCallStep(sql, call))
-    const step_id = known === undefined ? decodeStepId(callId) : Result.succeed(known.step_id)
+    const step_id = known === undefined ? decodeStepId(call.call_id) : Result.succeed(known.step_id)
     if (Result.isFailure(step_id)) return `The outcome of ${event.tool} was not recorded. ${INVALID_STEP}`
     const recorded = yield* Effect.result(
       steps.complete(
@@ -270,6 +319,7 @@ const make = Effect.fnUntraced(function* (limits: DecisionWaitLimits) {
     const principal = yield* Authorized("sessions.write")
     const session_id = yield* findOpen(principal, event.session)
     if (session_id === undefined) return
+    yield* Effect.orDie(forgetDeferred(sql, principal.org_id, session_id))
     if (yield* Effect.orDie(hasWaitingCalls(sql, principal.org_id, session_id))) return
     yield* Effect.ignore(sessions.close(session_id))
   })
@@ -306,7 +356,7 @@ const NO_PERMISSIONS =
   "Countersign does not answer PermissionRequest over HTTP, where it could not tell to which call it belongs. PreToolUse decides about every call: remove this hook from PermissionRequest, or use the command `countersign hook claude-code`."
 
 const INVALID_STEP =
-  "The ID of the call or the name of the tool is not one that Countersign accepts: 1 to 200 visible characters."
+  "The ID of the call or the name of the tool is not one that Countersign accepts: visible characters, of a name at most 200."
 
 const textOf = (problem: { readonly _tag: string; readonly detail?: string | undefined }): string =>
   sentence(`${problem._tag}: ${problem.detail ?? problem._tag}`)

@@ -1,5 +1,6 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Schedule } from "effect"
+import { spawn } from "node:child_process"
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, utimesSync } from "node:fs"
 import { tmpdir } from "node:os"
 import path from "node:path"
@@ -34,7 +35,8 @@ const codingAgent = Effect.fnUntraced(function* (organization: string) {
     key: run.key,
     waitMillis: 30_000,
     defer: false,
-    state
+    state,
+    findAgent: () => undefined
   }
   const hook = async (input: unknown, more: Partial<HookOptions> = {}) => {
     const text = typeof input === "string" ? input : JSON.stringify(input)
@@ -205,14 +207,84 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("counters
         await run.decide("approve", "refund")
         assert.strictEqual((await hook(call("refund"), { defer: true })).decision, "allow")
         await hook(succeeded(call("refund"), "done"))
-        // A call that was executed is not executed again.
-        const twice = await hook(call("refund"), { defer: true })
-        assert.include(twice.reason, "was executed before")
+        // The same ID and arguments after an outcome are another call, about which a person decides.
+        assert.strictEqual((await hook(call("refund"), { defer: true })).decision, "defer")
         // A mode that would execute what is not deferred.
         const bypass = call("refund", { tool_use_id: "toolu_2", permission_mode: "bypassPermissions" })
         assert.strictEqual((await hook(bypass, { defer: true })).decision, "deny")
       })
     })
+  )
+
+  it.effect("ends a run at one call, and leaves the others of its turn to be called again", () =>
+    Effect.gen(function* () {
+      const { hook, run } = yield* codingAgent("hook defers several")
+      yield* Effect.promise(async () => {
+        const amounts = [1, 2, 3]
+        const numbered = (n: number) => call("refund", { tool_use_id: `toolu_${n}`, tool_input: { n } })
+        const answers = await Promise.all(amounts.map((n) => hook(numbered(n), { defer: true })))
+        assert.deepStrictEqual(answers.map(({ decision }) => decision).toSorted(), ["defer", "deny", "deny"])
+        const denied = answers.find(({ decision }) => decision === "deny")
+        assert.include(denied?.reason, "The run ends at another call of this turn")
+        await hook(ended(claudeCode2), { defer: true })
+        for (const n of amounts) await run.decide("approve", "refund", { arguments: { n } })
+        // The resumed run asks about the deferred call, and the model makes the others again.
+        for (const [index, { decision }] of answers.entries()) {
+          const n = amounts[index] ?? 0
+          const again =
+            decision === "defer" ? numbered(n) : { ...numbered(n), tool_use_id: `toolu_again_${n}` }
+          assert.strictEqual((await hook(again, { defer: true })).decision, "allow")
+        }
+        assert.lengthOf((await run.client.approvals.list({ query: {} })).approvals, amounts.length)
+      })
+    })
+  )
+
+  it.effect("leaves the decision for the resumed session when the coding agent has ended", () =>
+    Effect.gen(function* () {
+      const { hook, run } = yield* codingAgent("hook orphaned")
+      const agent = spawn("sleep", ["60"])
+      yield* Effect.addFinalizer(() => Effect.sync(() => agent.kill("SIGKILL")))
+      yield* Effect.promise(async () => {
+        const orphan = hook(call("refund"), { findAgent: () => agent.pid })
+        for (;;) {
+          const { approvals } = await run.client.approvals.list({ query: { status: "pending" } })
+          if (approvals.length === 1) break
+        }
+        agent.kill("SIGKILL")
+        // The resumed session asks before the orphan has noticed, and no person is asked again.
+        await new Promise((closed) => agent.once("close", closed))
+        const resumed = hook(call("refund", { tool_use_id: "toolu_again" }))
+        const { decision, reason } = await orphan
+        assert.deepStrictEqual([decision, reason.includes("the coding agent has ended")], ["deny", true])
+        await run.decide("approve", "refund")
+        assert.strictEqual((await resumed).decision, "allow")
+        assert.lengthOf((await run.client.approvals.list({ query: {} })).approvals, 1)
+      })
+    })
+  )
+
+  it.effect("denies in a Claude Code whose version is too old or not known", () =>
+    Effect.gen(function* () {
+      const { options } = yield* codingAgent("hook version")
+      for (const [AI_AGENT, expected] of [
+        ["claude-code_2-1-197_harness", /Claude Code 2\.1\.197 executes a call whose hook fails/u],
+        ["another", /the version of this Claude Code is not known/u]
+      ] as const) {
+        const environment = {
+          CLAUDECODE: "1",
+          AI_AGENT,
+          COUNTERSIGN_KEY: options.key,
+          COUNTERSIGN_URL: options.url
+        }
+        const child = yield* spawnCli(["hook", "claude-code"], environment)
+        yield* child.write(JSON.stringify(call("read")))
+        yield* child.close
+        const { code, err, out } = yield* child.ended
+        assert.deepStrictEqual([code, out], [2, ""])
+        assert.match(err, expected)
+      }
+    }).pipe(Effect.scoped)
   )
 
   it.effect("opens another session when a session of the coding agent is resumed after its end", () =>

@@ -98,6 +98,14 @@ describe("the translation of hooks", () => {
     })
   })
 
+  it("takes a call's ID with a signature of the model's thoughts", () => {
+    const tool_use_id = `call_${"A".repeat(950)}`
+    assert.include(parse("claude-code", { ...claudeCode2, tool_use_id }), {
+      _tag: "Ask",
+      callId: tool_use_id
+    })
+  })
+
   it("tolerates unknown fields, odd Unicode and a megabyte of arguments", () => {
     const odd = "\u0000\u200b\u202e🙂‍↔️ é é 中 \ud83d"
     const input = parse("claude-code", {
@@ -125,7 +133,10 @@ describe("the translation of hooks", () => {
       [JSON.stringify({ ...claudeCode2, hook_event_name: "constructor" }), "does not govern"],
       [JSON.stringify({ ...claudeCode2, session_id: 7 }), "`session_id` of PreToolUse is missing"],
       [JSON.stringify({ ...claudeCode2, tool_name: "" }), "`tool_name` of PreToolUse"],
-      [JSON.stringify({ ...claudeCode2, tool_name: "x".repeat(201) }), "`tool_name` of PreToolUse"],
+      [
+        JSON.stringify({ ...claudeCode2, tool_name: "x".repeat(201) }),
+        "is too long: 201 characters, at most 200"
+      ],
       [JSON.stringify({ ...claudeCode2, tool_use_id: undefined }), "`tool_use_id` of PreToolUse"],
       [JSON.stringify({ ...claudeCode2, tool_input: undefined }), "a newer format of Claude Code?"],
       [JSON.stringify({ ...failed(claudeCode2, ""), error: null }), "`error` of PostToolUseFailure"]
@@ -208,6 +219,7 @@ describe("the translation of hooks", () => {
   it("classifies tools", () => {
     assert.strictEqual(hookActionClass("claude-code", "Read"), "read")
     assert.strictEqual(hookActionClass("claude-code", "Bash"), "execute")
+    assert.strictEqual(hookActionClass("claude-code", "Skill"), "execute")
     assert.strictEqual(hookActionClass("claude-code", "mcp__shop__refund"), "write")
     assert.strictEqual(hookActionClass("claude-code", "constructor"), "write")
     assert.strictEqual(hookActionClass("codex", "apply_patch"), "write")

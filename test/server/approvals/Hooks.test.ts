@@ -69,7 +69,8 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("HTTP hoo
         )
         const refused = await post(succeeded(call("forbidden", { tool_use_id: "toolu_3" }), "done"))
         assert.include(refused.answer["systemMessage"], "was not recorded: STEP_NOT_ALLOWED")
-        assert.include((await post(call("read"))).reason, "was executed before")
+        // The same ID and arguments after an outcome are another call.
+        assert.strictEqual((await post(call("read"))).decision, "allow")
         assert.deepStrictEqual((await post(ended(claudeCode2))).answer, {})
         const [session, ...others] = await sessions()
         assert.deepStrictEqual(others, [])
@@ -172,6 +173,28 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("HTTP hoo
     })
   )
 
+  it.effect("end a run at one call, and leave the others of its turn to be called again", () =>
+    Effect.gen(function* () {
+      const { post, run } = yield* codingAgent("http defers several")
+      yield* Effect.promise(async () => {
+        const query = "defer=true"
+        const amounts = [1, 2, 3]
+        const numbered = (n: number) => call("refund", { tool_use_id: `toolu_${n}`, tool_input: { n } })
+        const answers = await Promise.all(amounts.map((n) => post(numbered(n), { query })))
+        assert.deepStrictEqual(answers.map(({ decision }) => decision).toSorted(), ["defer", "deny", "deny"])
+        await post(ended(claudeCode2), { query })
+        for (const n of amounts) await run.decide("approve", "refund", { arguments: { n } })
+        for (const [index, { decision }] of answers.entries()) {
+          const n = amounts[index] ?? 0
+          const again =
+            decision === "defer" ? numbered(n) : { ...numbered(n), tool_use_id: `toolu_again_${n}` }
+          assert.strictEqual((await post(again, { query })).decision, "allow")
+        }
+        assert.lengthOf((await run.client.approvals.list({ query: {} })).approvals, amounts.length)
+      })
+    })
+  )
+
   it.effect("keep the sessions of two keys apart", () =>
     Effect.gen(function* () {
       const { countersign, post, run, sessions } = yield* codingAgent("http keys")
@@ -206,8 +229,8 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("HTTP hoo
           ],
           [{ ...claudeCode1, hook_event_name: "BeforeTool" }, /does not govern the event/u],
           [{ ...claudeCode1, tool_use_id: undefined }, /`tool_use_id` of PreToolUse is missing/u],
-          [{ ...claudeCode1, tool_use_id: "a\nb" }, /1 to 200 visible characters/u],
-          [{ ...claudeCode1, tool_use_id: ".." }, /1 to 200 visible characters/u],
+          [{ ...claudeCode1, tool_use_id: "a\nb" }, /not one that Countersign accepts/u],
+          [{ ...claudeCode1, tool_use_id: ".." }, /not one that Countersign accepts/u],
           [codexPermission(codex1), /PermissionRequest over HTTP/u]
         ] as const) {
           const { answer, reason: told, status } = await post(body)

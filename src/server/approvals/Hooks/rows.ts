@@ -92,7 +92,7 @@ export const takeWaitingStep = (
 ) =>
   stepRows.first(sql`
     UPDATE coding_calls
-    SET call_id = ${call_id}, waiting = false
+    SET call_id = ${call_id}, waiting = false, deferred = false
     WHERE org_id = ${org_id}
       AND session_id = ${session_id}
       AND call_id = (
@@ -109,7 +109,7 @@ export const takeWaitingStep = (
     RETURNING step_id
   `)
 
-/** Notes whether a call waits for a person without a request that waits with it. */
+/** Notes the step of a call, and whether it waits for a person without a request that waits with it. */
 export const saveCall = (
   sql: SqlClient.SqlClient,
   { call_id, org_id, session_id }: CodingCall,
@@ -120,7 +120,45 @@ export const saveCall = (
   INSERT INTO coding_calls (org_id, session_id, call_id, step_id, content_digest, waiting)
   VALUES (${org_id}, ${session_id}, ${call_id}, ${step_id}, ${digest}, ${waiting})
   ON CONFLICT (org_id, session_id, call_id) DO UPDATE
-  SET waiting = excluded.waiting
+  SET step_id = excluded.step_id,
+    content_digest = excluded.content_digest,
+    waiting = excluded.waiting,
+    deferred = coding_calls.deferred AND excluded.waiting
+`
+
+const deferredRows = rowsOf(Schema.Struct({ deferred: Schema.Boolean }))
+
+/**
+ * Notes that the run ends at a call that was saved. False if it ends at another one: Claude Code resumes one call of a turn. The session's row
+ * is locked.
+ */
+export const deferCall = (sql: SqlClient.SqlClient, { call_id, org_id, session_id }: CodingCall) =>
+  Effect.map(
+    deferredRows.first(sql`
+      UPDATE coding_calls
+      SET deferred = NOT EXISTS (
+        SELECT 1
+        FROM coding_calls AS other
+        WHERE other.org_id = ${org_id}
+          AND other.session_id = ${session_id}
+          AND other.call_id <> ${call_id}
+          AND other.deferred
+      )
+      WHERE org_id = ${org_id}
+        AND session_id = ${session_id}
+        AND call_id = ${call_id}
+      RETURNING deferred
+    `),
+    (row) => row?.deferred ?? false
+  )
+
+/** Forgets the call at which a run ended, after its end. */
+export const forgetDeferred = (sql: SqlClient.SqlClient, org_id: OrgId, session_id: SessionId) => sql`
+  UPDATE coding_calls
+  SET deferred = false
+  WHERE org_id = ${org_id}
+    AND session_id = ${session_id}
+    AND deferred
 `
 
 const waitingRows = rowsOf(Schema.Struct({ waits: Schema.Boolean }))

@@ -221,6 +221,7 @@ CREATE TABLE coding_calls (
   step_id text COLLATE "C" NOT NULL, -- Step of the call.
   content_digest text COLLATE "C" NOT NULL, -- Digest of tool, action class and arguments, by which the next call with the same content finds the step.
   waiting boolean NOT NULL, -- Whether it waits for a person; false: a later request got the decision.
+  deferred boolean NOT NULL DEFAULT false, -- Whether the coding agent's run ends at this call.
   PRIMARY KEY (org_id, session_id, call_id)
 );
 CREATE INDEX coding_calls_waiting ON coding_calls (org_id, session_id, content_digest, call_id) WHERE waiting;
