@@ -66,7 +66,13 @@ const vendorCommand = (vendor: HookVendor, name: string) =>
 
 const place = {
   user: Flag.Boolean("user").pipe(
-    Flag.withDescription("Write the user's settings. Default: those of the project in the current directory"),
+    Flag.withDescription("The user's settings. Default: those of the project in the current directory"),
+    Flag.withDefault(false)
+  ),
+  managed: Flag.Boolean("managed").pipe(
+    Flag.withDescription(
+      "The machine's settings, which users, projects and the agent itself cannot change. For root"
+    ),
     Flag.withDefault(false)
   ),
   yes: Flag.Boolean("yes").pipe(
@@ -99,7 +105,14 @@ const install = Command.make(
       ),
       Flag.optional
     ),
+    trust: Flag.Boolean("trust").pipe(
+      Flag.withDescription(
+        "Codex only: note in the user's settings that the hooks are trusted. Codex skips hooks that are not"
+      ),
+      Flag.withDefault(false)
+    ),
     wait: flags.wait,
+    keyFile: flags.keyFile,
     defer: flags.defer,
     ...place
   },
@@ -108,13 +121,13 @@ const install = Command.make(
   Command.withShortDescription("Write the hooks to a coding agent's settings"),
   Command.withDescription(
     "Write the hooks to a coding agent's settings. Shows the difference and asks. Keeps everything else in the file. The API key is not " +
-      "written: the hooks read it from COUNTERSIGN_KEY."
+      "written: the hooks read it from COUNTERSIGN_KEY, or from the file that is given. Exits with 1 if Codex does not run the hooks then."
   ),
   Command.withExamples([
     { command: "countersign hook install claude-code", description: "Govern Claude Code in this project" },
     {
-      command: "countersign hook install codex --user --wait 30m",
-      description: "Govern Codex in every project"
+      command: "countersign hook install codex --managed --wait 30m",
+      description: "Govern Codex on this machine"
     }
   ])
 )
@@ -134,6 +147,23 @@ const uninstall = Command.make(
   ])
 )
 
+const check = Command.make(
+  "check",
+  {
+    agent: Argument.Literals("agent", ["codex"]).pipe(Argument.withDescription("The coding agent"))
+  },
+  lazily(async () => (await import("./hook/install.ts")).checkHooks)
+).pipe(
+  Command.withShortDescription("Ask a coding agent whether it runs the hooks"),
+  Command.withDescription(
+    "Ask Codex whether it runs the hooks in the current directory: it skips hooks that are new or changed until somebody trusts them, and says " +
+      "nothing. Exits with 1 if calls are not governed, and with 2 if Codex cannot be asked."
+  ),
+  Command.withExamples([
+    { command: "countersign hook check codex", description: "Before an unattended run of `codex exec`" }
+  ])
+)
+
 export const hookCommand = Command.make("hook").pipe(
   Command.withShortDescription("Govern a coding agent by its hooks"),
   Command.withDescription(
@@ -143,6 +173,7 @@ export const hookCommand = Command.make("hook").pipe(
     vendorCommand("claude-code", "Claude Code"),
     vendorCommand("codex", "Codex"),
     install,
+    check,
     uninstall
   ])
 )

@@ -11,6 +11,10 @@ export interface HookInstallation {
   /** How long a call waits for a person, in milliseconds, as given. */
   readonly wait: { readonly text: string; readonly millis: number }
   readonly defer: boolean
+  /** The file with the API key; undefined for the variable. */
+  readonly keyFile: string | undefined
+  /** Whether the settings are the machine's, which its users cannot change. */
+  readonly managed: boolean
   /** The command line that starts Countersign. */
   readonly program: string
 }
@@ -27,10 +31,7 @@ const REPORT_SECONDS = 60
 /** Time of the hook at the end of a session. Claude Code gives 1.5 seconds otherwise. */
 const END_SECONDS = 10
 
-/** How long the service holds a call of an HTTP hook at most, with time for the network. */
-const HTTP_SECONDS = 90
-
-type Hook = Readonly<Record<string, unknown>>
+export type Hook = Readonly<Record<string, string | number | boolean | object>>
 
 /** The settings are not of the form that the coding agent reads. */
 export class UnknownSettings extends Error {}
@@ -39,7 +40,11 @@ export class UnknownSettings extends Error {}
 const quote = (text: string): string =>
   /^[\w:/.@-]+$/u.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`
 
-const commandOf = ({ defer, program, url, vendor, wait }: HookInstallation): string =>
+/**
+ * The command line. A coding agent executes a call whose hook cannot be started or is killed: Codex, and Claude Code before `onFailure`. Exit
+ * code 2 with a text on stderr blocks the call. Any shell reads the line, also one without POSIX syntax.
+ */
+const commandOf = ({ defer, keyFile, program, url, vendor, wait }: HookInstallation): string =>
   [
     program,
     "hook",
@@ -47,16 +52,18 @@ const commandOf = ({ defer, program, url, vendor, wait }: HookInstallation): str
     "--wait",
     quote(wait.text),
     ...(defer ? ["--defer"] : []),
-    ...(url === undefined ? [] : ["--url", quote(url)])
+    ...(keyFile === undefined ? [] : ["--key-file", quote(keyFile)]),
+    ...(url === undefined ? [] : ["--url", quote(url)]),
+    `|| /bin/sh -c 'echo "countersign hook failed" >&2; exit 2'`
   ].join(" ")
 
 /** The hooks by event. */
-const wantedHooks = (installation: HookInstallation): Readonly<Record<string, Hook>> => {
+export const wantedHooks = (installation: HookInstallation): Readonly<Record<string, Hook>> => {
   const { http, vendor, wait } = installation
-  const askSeconds = http ? HTTP_SECONDS : Math.ceil(wait.millis / 1_000) + MARGIN_SECONDS
+  const waitSeconds = Math.ceil(wait.millis / 1_000)
+  const askSeconds = waitSeconds + MARGIN_SECONDS
   if (vendor === "codex") {
-    // Codex lets a call pass if the command cannot be started. The shell has then written why.
-    const command = `${commandOf(installation)} || { echo 'countersign hook failed' >&2; exit 2; }`
+    const command = commandOf(installation)
     const hook = (timeout: number, more: Hook = {}): Hook => ({ type: "command", command, timeout, ...more })
     const waiting = { statusMessage: "Waiting for Countersign" }
     return {
@@ -68,7 +75,7 @@ const wantedHooks = (installation: HookInstallation): Readonly<Record<string, Ho
   const target: Hook = http
     ? {
         type: "http",
-        url: `${installation.url ?? ""}${HTTP_PATH}`,
+        url: `${installation.url ?? ""}${HTTP_PATH}?wait_seconds=${waitSeconds}${installation.defer ? "&defer=true" : ""}`,
         headers: { Authorization: `Bearer $${KEY_VARIABLE}` },
         allowedEnvVars: [KEY_VARIABLE]
       }
@@ -88,13 +95,16 @@ const wantedHooks = (installation: HookInstallation): Readonly<Record<string, Ho
 /** The path of the operation for Claude Code's HTTP hooks. */
 export const HTTP_PATH = "/v1/hooks/claude-code"
 
+/** Whether a command is one that `install` writes. */
+export const isOurCommand = (command: unknown): boolean =>
+  typeof command === "string" && /\bcountersign\b.* hook (claude-code|codex) --wait /u.test(command)
+
 /** Whether a hook is one that `install` writes. */
 const isOurs = (hook: unknown): boolean => {
   if (!isObject(hook)) return false
   const { command, url } = hook
   return (
-    (typeof command === "string" && /\bcountersign\b.* hook (claude-code|codex) --wait /u.test(command)) ||
-    (typeof url === "string" && url.endsWith(HTTP_PATH))
+    isOurCommand(command) || (typeof url === "string" && url.split("?", 1)[0]?.endsWith(HTTP_PATH) === true)
   )
 }
 
@@ -120,8 +130,13 @@ const withoutOurs = (groups: ReadonlyArray<unknown>): ReadonlyArray<unknown> =>
   })
 
 /** Settings with these hooks in place of the ones that were installed before; without any if there is none. */
-const change = (text: string | undefined, wanted: Readonly<Record<string, Hook>>): string => {
+const change = (
+  text: string | undefined,
+  wanted: Readonly<Record<string, Hook>>,
+  switches: ReadonlyArray<string> = []
+): string => {
   const settings = parse(text)
+  for (const name of switches) settings[name] = true
   const before = settings["hooks"]
   if (before !== undefined && !isObject(before)) throw new UnknownSettings("`hooks` is not an object")
   const hooks: Record<string, unknown> = { ...before }
@@ -164,7 +179,16 @@ const format = (settings: Record<string, unknown>, before: string | undefined): 
 
 /** The contents of a settings file with the hooks installed. Throws {@link UnknownSettings}. */
 export const withHooks = (text: string | undefined, installation: HookInstallation): string =>
-  change(text, wantedHooks(installation))
+  change(text, wantedHooks(installation), installation.vendor === "codex" ? [] : switchesOf(installation))
+
+/**
+ * Settings of Claude Code beside the hooks. Commands in the text of a skill or slash command run without a call of a tool, so no hook sees
+ * them. Hooks of projects could change a call after its decision, and projects cannot disable the machine's hooks.
+ */
+export const switchesOf = ({ managed }: Pick<HookInstallation, "managed">): ReadonlyArray<string> => [
+  "disableSkillShellExecution",
+  ...(managed ? ["allowManagedHooksOnly"] : [])
+]
 
 /** The contents of a settings file without hooks of Countersign. Throws {@link UnknownSettings}. */
 export const withoutHooks = (text: string): string => change(text, {})

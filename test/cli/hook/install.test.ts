@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import {
   chmodSync,
+  existsSync,
   lstatSync,
   mkdirSync,
   mkdtempSync,
@@ -28,13 +29,21 @@ const project = Effect.gen(function* () {
   const run = (...args: ReadonlyArray<string>) =>
     countersign(["hook", ...args]).pipe(
       Effect.provideService(ProcessEnvironment, {
-        variables: { HOME: path.join(directory, "home"), COUNTERSIGN_KEY: "csk_secret" },
+        // Without coding agents in the PATH.
+        variables: {
+          HOME: path.join(directory, "home"),
+          PATH: path.join(directory, "bin"),
+          COUNTERSIGN_KEY: "csk_secret"
+        },
         machine: { cwd: directory, uid: 1000 }
       })
     )
   const file = path.join(directory, ".claude", "settings.json")
   return { directory, file, run }
 })
+
+/** Blocks a call whose command cannot be started, in any shell. */
+const ENDS_CLOSED = `|| /bin/sh -c 'echo "countersign hook failed" >&2; exit 2'`
 
 /** Settings of a user, with a hook of another program. */
 const existing = `{
@@ -71,7 +80,7 @@ describe("countersign hook install", () => {
           hooks: [
             {
               type: "command",
-              command: "countersign hook claude-code --wait 9m",
+              command: `countersign hook claude-code --wait 9m ${ENDS_CLOSED}`,
               timeout: 600,
               onFailure: "block",
               statusMessage: "Waiting for Countersign"
@@ -79,6 +88,8 @@ describe("countersign hook install", () => {
           ]
         }
       ])
+      // Commands in the text of a skill are shown to no hook.
+      assert.strictEqual(read(file)["disableSkillShellExecution"], true)
       assert.strictEqual(statSync(file).mode & 0o777, 0o644)
       yield* run("install", "claude-code", "--yes")
       assert.strictEqual(readFileSync(file, "utf8"), written)
@@ -91,17 +102,20 @@ describe("countersign hook install", () => {
         "2h",
         "--defer",
         "--url",
-        "https://approve.example/"
+        "https://approve.example/",
+        "--key-file",
+        "agent.key"
       )
       const changed = readFileSync(file, "utf8")
       assert.notInclude(changed, "--wait 9m")
+      const key = path.join(path.dirname(path.dirname(file)), "agent.key")
       assert.include(
         changed,
-        '"countersign hook claude-code --wait 2h --defer --url https://approve.example"'
+        `"countersign hook claude-code --wait 2h --defer --key-file ${key} --url https://approve.example || `
       )
       assert.include(changed, '"timeout": 7260')
       yield* run("uninstall", "claude-code", "--yes")
-      assert.deepStrictEqual(read(file), {})
+      assert.deepStrictEqual(read(file), { disableSkillShellExecution: true })
     }).pipe(Effect.scoped)
   )
 
@@ -121,21 +135,24 @@ describe("countersign hook install", () => {
       assert.include(text, '\n\t"model": "opus"')
       const { hooks, ...others } = read(target)
       const { hooks: hadHooks, ...had } = Object(JSON.parse(existing))
-      assert.deepStrictEqual(others, had)
+      assert.deepStrictEqual(others, { ...had, disableSkillShellExecution: true })
       const [lint, ours] = Object(hooks).PreToolUse
       assert.deepStrictEqual(lint, hadHooks.PreToolUse[0])
       assert.deepInclude(ours.hooks[0], {
         type: "http",
-        url: "http://127.0.0.1:8080/v1/hooks/claude-code",
+        url: "http://127.0.0.1:8080/v1/hooks/claude-code?wait_seconds=50",
+        timeout: 110,
         headers: { Authorization: "Bearer $COUNTERSIGN_KEY" },
         allowedEnvVars: ["COUNTERSIGN_KEY"],
         onFailure: "block"
       })
+      yield* run("install", "claude-code", "--yes", "--http", "--wait", "9m", "--defer")
+      assert.include(readFileSync(target, "utf8"), '/v1/hooks/claude-code?wait_seconds=540&defer=true"')
       // The command in place of the HTTP hooks, then neither.
       yield* run("install", "claude-code", "--yes")
       assert.notInclude(readFileSync(target, "utf8"), "/v1/hooks/")
       yield* run("uninstall", "claude-code", "--yes")
-      assert.deepStrictEqual(read(target), JSON.parse(existing))
+      assert.deepStrictEqual(read(target), { ...JSON.parse(existing), disableSkillShellExecution: true })
     }).pipe(Effect.scoped)
   )
 
@@ -149,8 +166,10 @@ describe("countersign hook install", () => {
       assert.deepStrictEqual(Object.keys(hooks), ["PreToolUse", "PermissionRequest", "PostToolUse"])
       assert.strictEqual(
         hooks.PreToolUse[0].hooks[0].command,
-        "npx countersign hook codex --wait 9m || { echo 'countersign hook failed' >&2; exit 2; }"
+        `npx countersign hook codex --wait 9m ${ENDS_CLOSED}`
       )
+      const config = path.join(directory, "home", ".codex", "config.toml")
+      assert.strictEqual(readFileSync(config, "utf8"), "[features]\nunified_exec_tty = false\n")
       yield* run("uninstall", "codex", "--user", "--yes")
       assert.deepStrictEqual(read(file), {})
     }).pipe(Effect.scoped)
@@ -183,8 +202,11 @@ describe("countersign hook install", () => {
       for (const args of [
         ["codex", "--http"],
         ["codex", "--defer"],
-        ["claude-code", "--http", "--defer"],
-        ["claude-code", "--http", "--wait", "1m"],
+        ["claude-code", "--http", "--key-file", "key"],
+        ["claude-code", "--http", "--wait", "10m"],
+        ["claude-code", "--trust"],
+        ["claude-code", "--user", "--managed"],
+        ["codex", "--managed", "--trust"],
         ["claude-code", "--wait", "48h"],
         ["claude-code", "--url", "ftp://a.example"],
         ["claude-code", "--url", "https://user:password@a.example"]
@@ -195,6 +217,24 @@ describe("countersign hook install", () => {
     }).pipe(Effect.scoped)
   )
 
+  it.effect("refuses a Claude Code that executes calls whose hook fails", () =>
+    Effect.gen(function* () {
+      const { directory, file, run } = yield* project
+      const bin = path.join(directory, "bin")
+      mkdirSync(bin)
+      const program = path.join(bin, "claude")
+      writeFileSync(program, '#!/bin/sh\necho "2.1.197 (Claude Code)"\n', { mode: 0o755 })
+      for (const args of [[], ["--http"]]) {
+        const failure = yield* Effect.flip(run("install", "claude-code", "--yes", ...args))
+        assert.include(String(Reflect.get(Object(failure), "cause")), "update it to 2.1.295 or later")
+      }
+      assert.isFalse(existsSync(file))
+      writeFileSync(program, '#!/bin/sh\necho "2.1.295 (Claude Code)"\n')
+      yield* run("install", "claude-code", "--yes")
+      assert.isTrue(existsSync(file))
+    }).pipe(Effect.scoped)
+  )
+
   it("quotes what the shell would read", () => {
     const text = withHooks(undefined, {
       vendor: "claude-code",
@@ -202,10 +242,12 @@ describe("countersign hook install", () => {
       http: false,
       wait: { text: "9m", millis: 540_000 },
       defer: false,
+      keyFile: undefined,
+      managed: false,
       program: "countersign"
     })
     assert.include(text, String.raw`--url 'https://a.example/it'\\''s;rm'`)
-    assert.strictEqual(withoutHooks(text), "{}\n")
+    assert.deepStrictEqual(JSON.parse(withoutHooks(text)), { disableSkillShellExecution: true })
     assert.strictEqual(withoutHooks('{"hooks": {}}'), '{"hooks": {}}')
   })
 })
