@@ -14,6 +14,7 @@ const TIMED = [
 
 /** Proofs that take long and that a change seldom breaks: `npm run verify` runs them, `npm test` does not. */
 const LONG = [
+  "test/cli/hook/codingAgents.test.ts",
   "test/console/firefox.test.ts",
   "test/faults/{Adapters,chaos,FailingDisk,linearizability,PostgresVersions,Standby}.test.ts",
   "test/scripts/image/image.test.ts"

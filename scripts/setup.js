@@ -6,8 +6,8 @@
  * If the running Node is too old, Node 24 is installed too (`scripts/node`, with a lockfile of its own); npm scripts
  * find it first, as `node_modules/.bin/node`.
  *
- * `node scripts/setup.js bench frameworks lint mutants` also installs the packages of benchmarks, of the adapters' tests
- * and examples, of `npm test` and of `npm run mutants`, which are separate so that starting the service does not
+ * `node scripts/setup.js agents bench frameworks lint mutants` also installs the coding agents that `npm run verify`
+ * runs, the packages of benchmarks, of the adapters' tests and examples, of `npm test` and of `npm run mutants`, which are separate so that starting the service does not
  * download them.
  */
 import { spawnSync } from "node:child_process"
@@ -195,7 +195,7 @@ const matching = (pattern) =>
   )
 
 /** Packages in `scripts` that only some commands need. */
-const TOOLS = ["bench", "frameworks", "lint", "mutants"]
+const TOOLS = ["agents", "bench", "frameworks", "lint", "mutants"]
 
 /** Folders outside of `scripts` whose modules import packages of a tool: Node searches `node_modules` upwards from a module. */
 const USERS = { frameworks: [join("examples", "frameworks"), join("test", "adapters")] }

@@ -71,10 +71,10 @@ const proofs: ReadonlyArray<Proof> = [
     seconds: 90
   },
   {
-    name: "long tests: container images, other PostgreSQL versions, kills, a failing disk, a standby, Firefox",
+    name: "long tests: container images, other PostgreSQL versions, kills, Claude Code and Codex, a failing disk, a standby, Firefox",
     command: vitest("--project=long"),
     environment: { COUNTERSIGN_TEST_SEED: seed },
-    seconds: 270
+    seconds: 420
   },
   {
     name: "linearizability",
