@@ -59,7 +59,7 @@ const runTool = async ({ function: wanted, id }: ToolCall): Promise<string> => {
   console.log(`${wanted.name}: ${step.decision} (${step.approval?.decided_by?.name ?? "by rule"})`)
   if (step.decision === "reject") return `Rejected: ${step.reason}. Do not try again.`
   const result = tool.run()
-  await countersign.sessions.complete({
+  await countersign.sessions.reportOutcome({
     params: { id: session_id, step_id: id },
     payload: { status: "succeeded", result }
   })

@@ -32,7 +32,7 @@ layer(TestLayer, { timeout: "60 seconds" })("A fake egress", (it) => {
   it.effect("gets the signed webhook of a requested approval", () =>
     Effect.gen(function* () {
       const { notification_endpoints, sessions } = yield* (yield* Countersign).client()
-      const { secret } = yield* notification_endpoints.create({
+      const { secret } = yield* notificationEndpoints.create({
         payload: { url: "https://hooks.acme.com/countersign" }
       })
       const { session_id } = yield* sessions.create()

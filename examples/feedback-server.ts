@@ -35,7 +35,7 @@ const server = createServer((request, response) => {
     case "POST /feedback-token": {
       // Check here that the signed-in user may see this run, and send that user's own ID.
       countersign.feedback
-        .create_token({ params: { trace_id }, payload: { max_uses: 3, end_user_id: "customer-4711" } })
+        .createToken({ params: { id: trace_id }, payload: { max_uses: 3, end_user_id: "customer-4711" } })
         .then(
           ({ token, url }) => send(200, "application/json", JSON.stringify({ token, url })),
           (error: unknown) => {

@@ -28,7 +28,7 @@ layer(Countersign.layer({ replace: OwnProvider }), { timeout: "60 seconds" })("A
         }
       })
       const { answer } = yield* tasks.run({
-        params: { task_id: task.id },
+        params: { id: task.id },
         payload: { input: { text: "Where is my invoice?" } }
       })
       assert.deepStrictEqual(answer, { category: "billing" })

@@ -17,7 +17,7 @@ afterAll(() => countersign.stop())
 
 test("an approval is escalated after 30 days, and an admin decides", { timeout: 60_000 }, async () => {
   const owner = await countersign.connect({ name: "owner" })
-  await owner.approval_rules.replace({
+  await owner.approvalRules.replace({
     payload: {
       rules: [
         {

@@ -41,7 +41,7 @@ const seed = Effect.gen(function* () {
         arguments: { order }
       }
     })
-    yield* agent.sessions.complete({
+    yield* agent.sessions.reportOutcome({
       params: { id: session_id, step_id: lookUp.step_id },
       payload: { status: "succeeded", result: { order, customer, total_cents: 12_900 } }
     })

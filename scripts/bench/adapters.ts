@@ -23,7 +23,7 @@ const store = await startStore()
 const service = await startService(await store.database("adapters"))
 const client = connect({ url: `http://127.0.0.1:${service.port}`, key: service.key })
 try {
-  await client.approval_rules.replace({ payload: { rules: [{ effect: "allow" }] } })
+  await client.approvalRules.replace({ payload: { rules: [{ effect: "allow" }] } })
   const row = (name: string, values: ReadonlyArray<number | string>) =>
     console.log(
       name.padEnd(20),

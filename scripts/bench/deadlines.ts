@@ -83,7 +83,7 @@ const program = Effect.gen(function* () {
       const organization = name === "subscribed" ? `${name} ${round}` : name
       if (name === "subscribed" || (name === "full" && round === 0)) {
         const client = yield* countersign.client({}, organization)
-        yield* client.notification_endpoints.create({ payload: { url: "http://127.0.0.1:9/hook" } })
+        yield* client.notificationEndpoints.create({ payload: { url: "http://127.0.0.1:9/hook" } })
       }
       yield* seed(organization, round * names.length + index)
       const before = { wall: performance.now(), here: process.cpuUsage(), store: yield* storeSeconds }
@@ -103,7 +103,7 @@ const program = Effect.gen(function* () {
     }
   }
 
-  yield* quiet.approval_rules.replace({
+  yield* quiet.approvalRules.replace({
     payload: { rules: [{ effect: "require_approval", review_seconds: 1, expiring_seconds: 0 }] }
   })
   const late: Array<number> = []

@@ -46,7 +46,7 @@ const prepare = (url: string, key: string) =>
       }
     })
     const { trace_id } = yield* client.tasks.run({
-      params: { task_id: task.id },
+      params: { id: task.id },
       payload: { input: { text: "hello" }, answer: correction }
     })
     return trace_id

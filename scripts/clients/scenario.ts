@@ -21,17 +21,17 @@ const task = ok(
   await admin.POST("/v1/tasks", { body: { name: "TypeScript", input_schema: text, answer_schema: text } })
 )
 const task_id = task.id
-const { provider } = ok(await admin.GET("/v1/tasks/{task_id}", { params: { path: { task_id } } }))
+const { provider } = ok(await admin.GET("/v1/tasks/{id}", { params: { path: { id: task_id } } }))
 assert.equal(provider.kind === "openai" ? provider.base_url : provider.model, "nearest")
 assert.equal(ok(await admin.GET("/v1/tasks", { params: { query: { limit: 1 } } })).tasks.length, 1)
-const missing = await admin.GET("/v1/tasks/{task_id}", {
-  params: { path: { task_id: `tsk_${"0".repeat(32)}` } }
+const missing = await admin.GET("/v1/tasks/{id}", {
+  params: { path: { id: `tsk_${"0".repeat(32)}` } }
 })
 assert.ok(missing.error?.code === "NOT_FOUND" && missing.error.request_id !== "")
 
 const run = ok(
-  await admin.POST("/v1/tasks/{task_id}/run", {
-    params: { path: { task_id } },
+  await admin.POST("/v1/tasks/{id}/run", {
+    params: { path: { id: task_id } },
     body: { input: { text: "a" }, answer: { text: "b" } }
   })
 )
@@ -51,10 +51,10 @@ assert.deepEqual(
 )
 const path = { id: feedback.id }
 assert.equal(ok(await admin.POST("/v1/feedback/{id}/stage", { params: { path } })).status, "staged")
-const preview = ok(await admin.GET("/v1/tasks/{task_id}/feedback/preview", { params: { path: { task_id } } }))
+const preview = ok(await admin.GET("/v1/tasks/{id}/feedback/preview", { params: { path: { id: task_id } } }))
 const { dataset } = ok(
-  await admin.POST("/v1/tasks/{task_id}/feedback/promote", {
-    params: { path: { task_id } },
+  await admin.POST("/v1/tasks/{id}/feedback/promote", {
+    params: { path: { id: task_id } },
     body: { base_dataset_id: null, expected_feedback_revision: preview.feedback_revision }
   })
 )

@@ -173,7 +173,7 @@ const prepare = async (
   if (first === undefined) throw new Error("A run needs a replica")
   const client = connect({ url: first.url, key: adminKey })
   const create = async (name: string, scopes: NewApiKey["scopes"]): Promise<Person> => {
-    const { key, secret } = await client.api_keys.create({ payload: { name, scopes } })
+    const { key, secret } = await client.apiKeys.create({ payload: { name, scopes } })
     return { id: key.id, key: secret, isAdmin: false }
   }
   const reviewer: NewApiKey["scopes"] = [
@@ -183,7 +183,7 @@ const prepare = async (
     "approvals.read",
     "approvals.decide"
   ]
-  const [admin] = (await client.api_keys.list()).keys
+  const [admin] = (await client.apiKeys.list()).keys
   if (admin === undefined) throw new Error("The administrator's key must exist")
   const people = {
     admin: { id: admin.id, key: adminKey, isAdmin: true },
@@ -191,7 +191,7 @@ const prepare = async (
     agent: await create("agent", ["sessions.read", "sessions.write", "approvals.read", "approvals.decide"]),
     reviewers: [await create("first reviewer", reviewer), await create("second reviewer", reviewer)] as const
   }
-  const rules = await client.approval_rules.replace({ payload: { rules: markedRules("start") } })
+  const rules = await client.approvalRules.replace({ payload: { rules: markedRules("start") } })
   return { people, initialRules: rulesState(rules) }
 }
 

@@ -303,7 +303,9 @@ export const makeToolGate = <Context = undefined>(options: GateOptions<Context>)
             }
       const step_id = otherSteps.get(call) ?? (await callStepId(stepIdOf(call, context)))
       const params = { id, step_id }
-      await retryUnavailable(() => client.sessions.complete({ params, payload }), { retries: REPORT_RETRIES })
+      await retryUnavailable(() => client.sessions.reportOutcome({ params, payload }), {
+        retries: REPORT_RETRIES
+      })
     } catch (error) {
       // A report whose response was lost is sent again: the first one counts.
       if (!isProblem(error, "STEP_ALREADY_COMPLETED")) onFault({ call, operation: "report", error })

@@ -150,7 +150,7 @@ export class AgentSessionsApi extends HttpApiGroup.make("sessions")
         })
       )
       .annotate(BodyLimit, ByteSize.mebibytes(4)),
-    HttpApiEndpoint.post("complete", "/:id/steps/:step_id/outcome", {
+    HttpApiEndpoint.post("reportOutcome", "/:id/steps/:step_id/outcome", {
       params: {
         id: SessionId.annotateKey({ description: "The agent session's ID." }),
         step_id: StepId.annotateKey({ description: "The step's ID, percent-encoded." })

@@ -137,7 +137,7 @@ export const CreatedApiKey = Schema.Struct({
 /** A page of API keys. */
 export const ApiKeyPage = page("keys", ApiKey, KeyId)
 
-export class ApiKeysApi extends HttpApiGroup.make("api_keys")
+export class ApiKeysApi extends HttpApiGroup.make("apiKeys")
   .add(
     HttpApiEndpoint.get("list", "/", {
       query: ApiKeyQuery.fields,
@@ -198,7 +198,7 @@ export class ApiKeysApi extends HttpApiGroup.make("api_keys")
             "Changes the name of a usable key or the address of its approval emails. The calling key must have every scope and group of the key (or, for groups, `rules.write`), because the emails show what those allow to read. Scopes, groups, expiry and networks do not change: create another key for that."
         })
       ),
-    HttpApiEndpoint.post("verify_email", "/:id/verify-email", {
+    HttpApiEndpoint.post("verifyEmail", "/:id/verify-email", {
       params: { id: KeyId.annotateKey({ description: "The API key's ID." }) },
       success: ApiKey.pipe(HttpApiSchema.status(202)),
       error: [NotFound, EmailNotVerifiable, RateLimited]

@@ -274,9 +274,9 @@ export const ShadowDifferences = Schema.Struct({
 }).annotate({ identifier: "ShadowDifferences", description: "One page of the differences, newest first." })
 export type ShadowDifferences = typeof ShadowDifferences.Type
 
-export class ApprovalRulesApi extends HttpApiGroup.make("approval_rules")
+export class ApprovalRulesApi extends HttpApiGroup.make("approvalRules")
   .add(
-    HttpApiEndpoint.get("list", "/", { success: ApprovalRules })
+    HttpApiEndpoint.get("get", "/", { success: ApprovalRules })
       .middleware(requires("approvals.read"))
       .annotateMerge(
         OpenApi.annotations({
@@ -314,7 +314,7 @@ export class ApprovalRulesApi extends HttpApiGroup.make("approval_rules")
           transform: describeLines("Findings, progress and the result, as JSON Lines.")
         })
       ),
-    HttpApiEndpoint.get("suggestions", "/suggestions", {
+    HttpApiEndpoint.get("suggest", "/suggestions", {
       query: suggestionQuery,
       success: RuleSuggestions
     })
@@ -327,7 +327,7 @@ export class ApprovalRulesApi extends HttpApiGroup.make("approval_rules")
             "Suggests rules that would have decided like people did, for steps that the current rules ask about. Each says how many decisions it is made from, its exceptions, and an upper bound of its error. Decisions that nobody can have read do not count. Changes nothing: test a suggestion, then save the list with it."
         })
       ),
-    HttpApiEndpoint.get("shadow", "/shadow", { success: ShadowApprovalRules })
+    HttpApiEndpoint.get("getShadow", "/shadow", { success: ShadowApprovalRules })
       .middleware(requires("approvals.read"))
       .annotateMerge(
         OpenApi.annotations({
@@ -337,7 +337,7 @@ export class ApprovalRulesApi extends HttpApiGroup.make("approval_rules")
             "Returns the rules that are evaluated for each new step beside the live ones and not enforced."
         })
       ),
-    HttpApiEndpoint.put("replace_shadow", "/shadow", {
+    HttpApiEndpoint.put("replaceShadow", "/shadow", {
       payload: ReplaceShadowRules,
       success: ShadowApprovalRules,
       error: [RulesChanged, RulesTooLarge, UnknownGroup]
@@ -352,7 +352,7 @@ export class ApprovalRulesApi extends HttpApiGroup.make("approval_rules")
             "Replaces the complete list of shadow rules, with the same checks and limits as the live list. They are evaluated from the next step on, and decide nothing. Counting starts again: the differences of the previous list are no longer returned. With `revision`, fails with 409 `RULES_CHANGED` if the shadow rules changed since."
         })
       ),
-    HttpApiEndpoint.delete("remove_shadow", "/shadow", {})
+    HttpApiEndpoint.delete("removeShadow", "/shadow", {})
       .middleware(requires("rules.write"))
       .annotateMerge(
         OpenApi.annotations({
@@ -361,7 +361,7 @@ export class ApprovalRulesApi extends HttpApiGroup.make("approval_rules")
           description: "Removes the shadow rules; their differences are no longer returned. Idempotent."
         })
       ),
-    HttpApiEndpoint.post("promote_shadow", "/shadow/promote", {
+    HttpApiEndpoint.post("promoteShadow", "/shadow/promote", {
       payload: PromoteShadowRules,
       success: ApprovalRules,
       error: [NotFound, RulesChanged, RulesTooLarge, UnknownGroup]
@@ -375,7 +375,7 @@ export class ApprovalRulesApi extends HttpApiGroup.make("approval_rules")
             "Replaces the live rules with the shadow rules, and removes those. Returns the live rules. With `revision` or `shadow_revision`, fails with 409 `RULES_CHANGED` if that list changed since; `current_revision` is the one of the list that changed."
         })
       ),
-    HttpApiEndpoint.get("shadow_differences", "/shadow/differences", {
+    HttpApiEndpoint.get("listShadowDifferences", "/shadow/differences", {
       query: shadowDifferencesQuery,
       success: ShadowDifferences
     })

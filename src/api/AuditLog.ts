@@ -28,7 +28,7 @@ export type AuditFilter = Schema.Struct.Type<typeof auditFilter>
 /** A page of entries of the audit log. */
 export const AuditEntryPage = page("entries", AuditEntry, AuditEntryId)
 
-export class AuditLogApi extends HttpApiGroup.make("audit_log")
+export class AuditLogApi extends HttpApiGroup.make("auditLog")
   .add(
     HttpApiEndpoint.get("list", "/", {
       query: { ...pageQuery(AuditEntryId), ...auditFilter },
@@ -63,7 +63,7 @@ export class AuditLogApi extends HttpApiGroup.make("audit_log")
           transform: describeLines("The entries, as JSON Lines.")
         })
       ),
-    HttpApiEndpoint.get("checkpoint", "/checkpoint", {
+    HttpApiEndpoint.get("getCheckpoint", "/checkpoint", {
       success: AuditCheckpoint
     })
       .middleware(requires("approvals.admin"))

@@ -25,7 +25,7 @@ export const NewCanary = Schema.Struct({
   .annotate({ identifier: "NewCanary" })
 export type NewCanary = typeof NewCanary.Type
 
-const params = { task_id: TaskId.annotateKey({ description: "The task's ID." }) }
+const params = { id: TaskId.annotateKey({ description: "The task's ID." }) }
 
 export class CanariesApi extends HttpApiGroup.make("canaries")
   .add(
@@ -53,7 +53,7 @@ export class CanariesApi extends HttpApiGroup.make("canaries")
           description: [
             "Makes a completed comparison's candidate answer a share of the runs, as another release. Which runs those are depends on their `canary_key`, or else their session, alone: with a larger share, the ones that it has answered stay with it.",
             "With the comparison of the current canary, this changes its share; with another one, it replaces the canary. Refused like a release of the candidate, unless `force` is true.",
-            "To promote the canary, make its release live with `POST /v1/tasks/:task_id/releases` and its `release_id`. Any new live release ends the canary."
+            "To promote the canary, make its release live with `POST /v1/tasks/:id/releases` and its `release_id`. Any new live release ends the canary."
           ].join(" ")
         })
       ),
@@ -67,7 +67,7 @@ export class CanariesApi extends HttpApiGroup.make("canaries")
         })
       )
   )
-  .prefix("/v1/tasks/:task_id/canary")
+  .prefix("/v1/tasks/:id/canary")
   .middleware(RequestBody)
   .middleware(Authentication)
   .annotateMerge(

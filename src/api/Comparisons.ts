@@ -121,8 +121,8 @@ export const ReleasePage = page("releases", Release, ReleaseId)
 
 export class ComparisonsApi extends HttpApiGroup.make("comparisons")
   .add(
-    HttpApiEndpoint.get("list", "/tasks/:task_id/comparisons", {
-      params: { task_id: TaskId.annotateKey({ description: "The task's ID." }) },
+    HttpApiEndpoint.get("list", "/tasks/:id/comparisons", {
+      params: { id: TaskId.annotateKey({ description: "The task's ID." }) },
       query: pageQuery(ComparisonId),
       success: ComparisonPage,
       error: NotFound
@@ -135,9 +135,9 @@ export class ComparisonsApi extends HttpApiGroup.make("comparisons")
           description: "Lists a task's comparisons, newest first."
         })
       ),
-    HttpApiEndpoint.post("create", "/tasks/:task_id/comparisons", {
+    HttpApiEndpoint.post("create", "/tasks/:id/comparisons", {
       headers: idempotencyHeaders,
-      params: { task_id: TaskId.annotateKey({ description: "The task's ID." }) },
+      params: { id: TaskId.annotateKey({ description: "The task's ID." }) },
       payload: NewComparison,
       success: AcceptedComparison.pipe(HttpApiSchema.status(202)),
       error: [
@@ -213,8 +213,8 @@ export class ComparisonsApi extends HttpApiGroup.make("comparisons")
 
 export class ReleasesApi extends HttpApiGroup.make("releases")
   .add(
-    HttpApiEndpoint.get("list", "/tasks/:task_id/releases", {
-      params: { task_id: TaskId.annotateKey({ description: "The task's ID." }) },
+    HttpApiEndpoint.get("list", "/tasks/:id/releases", {
+      params: { id: TaskId.annotateKey({ description: "The task's ID." }) },
       query: pageQuery(ReleaseId),
       success: ReleasePage,
       error: NotFound
@@ -228,7 +228,7 @@ export class ReleasesApi extends HttpApiGroup.make("releases")
             "Lists a task's releases, newest first. The first is live, unless a canary was started after it."
         })
       ),
-    HttpApiEndpoint.get("changes", "/releases/:id/changes", {
+    HttpApiEndpoint.get("getChanges", "/releases/:id/changes", {
       params: { id: ReleaseId.annotateKey({ description: "The release's ID." }) },
       query: {
         since: Schema.optionalKey(ReleaseId).annotateKey({
@@ -247,9 +247,9 @@ export class ReleasesApi extends HttpApiGroup.make("releases")
             "Returns what a release changed: the instructions line by line, the settings of the provider, and the dataset version."
         })
       ),
-    HttpApiEndpoint.post("create", "/tasks/:task_id/releases", {
+    HttpApiEndpoint.post("create", "/tasks/:id/releases", {
       headers: idempotencyHeaders,
-      params: { task_id: TaskId.annotateKey({ description: "The task's ID." }) },
+      params: { id: TaskId.annotateKey({ description: "The task's ID." }) },
       payload: NewRelease,
       success: Release.pipe(HttpApiSchema.status(201)),
       error: [NotFound, ComparisonUnfinished, LiveReleaseChanged, CandidateLost]

@@ -51,8 +51,8 @@ const promptRelease = Schema.optionalKey(ReleaseId).annotateKey({
 
 export class DatasetsApi extends HttpApiGroup.make("datasets")
   .add(
-    HttpApiEndpoint.get("list", "/tasks/:task_id/datasets", {
-      params: { task_id: TaskId.annotateKey({ description: "The task's ID." }) },
+    HttpApiEndpoint.get("list", "/tasks/:id/datasets", {
+      params: { id: TaskId.annotateKey({ description: "The task's ID." }) },
       query: pageQuery(DatasetId),
       success: DatasetPage,
       error: NotFound
@@ -65,9 +65,9 @@ export class DatasetsApi extends HttpApiGroup.make("datasets")
           description: "Lists the versions of a task's dataset, newest first."
         })
       ),
-    HttpApiEndpoint.post("create", "/tasks/:task_id/datasets", {
+    HttpApiEndpoint.post("create", "/tasks/:id/datasets", {
       headers: idempotencyHeaders,
-      params: { task_id: TaskId.annotateKey({ description: "The task's ID." }) },
+      params: { id: TaskId.annotateKey({ description: "The task's ID." }) },
       payload: NewDataset,
       success: CreatedDataset.pipe(HttpApiSchema.status(201)),
       error: [NotFound, InvalidInput, DatasetBaseChanged, DatasetBusy, LimitReached]
@@ -109,7 +109,7 @@ export class DatasetsApi extends HttpApiGroup.make("datasets")
             "Deletes one version of a dataset; the other versions keep their examples. From this response on, it gets 404; a background worker deletes the examples that no other version has, and the results of comparisons over it, and `GET /v1/deletions/:id` returns the progress. A version that the live release or a running comparison uses, or the newest version, gets 409 `DATASET_IN_USE`. An earlier release that used it can no longer be restored. It cannot be undone."
         })
       ),
-    HttpApiEndpoint.get("examples", "/datasets/:id/examples", {
+    HttpApiEndpoint.get("listExamples", "/datasets/:id/examples", {
       params: { id: DatasetId.annotateKey({ description: "The dataset version's ID." }) },
       query: pageQuery(ExampleId),
       success: ExamplePage,
@@ -139,7 +139,7 @@ export class DatasetsApi extends HttpApiGroup.make("datasets")
           transform: describeLines("The examples, as JSON Lines.")
         })
       ),
-    HttpApiEndpoint.get("export_chats", "/datasets/:id/export/chats", {
+    HttpApiEndpoint.get("exportChats", "/datasets/:id/export/chats", {
       params: { id: DatasetId.annotateKey({ description: "The dataset version's ID." }) },
       query: { release_id: promptRelease },
       success: HttpApiSchema.StreamNdjson({ schema: ChatExample, maxElementBytes: "64 MiB" }),
@@ -155,7 +155,7 @@ export class DatasetsApi extends HttpApiGroup.make("datasets")
           transform: describeLines("The chats, as JSON Lines.")
         })
       ),
-    HttpApiEndpoint.get("export_preferences", "/datasets/:id/export/preferences", {
+    HttpApiEndpoint.get("exportPreferences", "/datasets/:id/export/preferences", {
       params: { id: DatasetId.annotateKey({ description: "The dataset version's ID." }) },
       query: {
         release_id: promptRelease,

@@ -19,11 +19,11 @@ import { BodyLimit, ProblemFrame, RequestBody, requestParsing } from "./Middlewa
 import { InvalidFeedbackToken, LimitReached, OriginNotAllowed, RateLimited } from "./Problems.ts"
 
 /** The path of the operation, for one run. */
-export const END_USER_FEEDBACK_PATH = "/v1/runs/:trace_id/end-user-feedback"
+export const END_USER_FEEDBACK_PATH = "/v1/runs/:id/end-user-feedback"
 
 /** The path of the operation for a run. */
 export const endUserFeedbackPath = (trace_id: TraceId): string =>
-  END_USER_FEEDBACK_PATH.replace(":trace_id", trace_id)
+  END_USER_FEEDBACK_PATH.replace(":id", trace_id)
 
 /** The feedback token of the current request: its signature is valid, and it has not expired. */
 export class CurrentFeedbackToken extends Context.Service<CurrentFeedbackToken, FeedbackToken>()(
@@ -58,7 +58,7 @@ export class EndUserFeedbackApi extends HttpApi.make("countersign-end-user-feedb
     HttpApiGroup.make("end_user_feedback")
       .add(
         HttpApiEndpoint.post("submit", END_USER_FEEDBACK_PATH, {
-          params: { trace_id: TraceId },
+          params: { id: TraceId },
           payload: EndUserFeedback,
           success: HttpApiSchema.NoContent,
           error: [InvalidFeedbackToken, LimitReached]

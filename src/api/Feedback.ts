@@ -270,8 +270,8 @@ export class FeedbackApi extends HttpApiGroup.make("feedback")
           ].join(" ")
         })
       ),
-    HttpApiEndpoint.post("create_token", "/v1/runs/:trace_id/feedback-token", {
-      params: { trace_id: TraceId.annotateKey({ description: "The run's `trace_id`." }) },
+    HttpApiEndpoint.post("createToken", "/v1/runs/:id/feedback-token", {
+      params: { id: TraceId.annotateKey({ description: "The run's `trace_id`." }) },
       payload: [NewFeedbackToken, HttpApiSchema.NoContent],
       success: CreatedFeedbackToken.pipe(HttpApiSchema.status(201)),
       error: [NotFound, LimitReached]
@@ -371,7 +371,7 @@ export class FeedbackApi extends HttpApiGroup.make("feedback")
             "Rejects a pending or staged correction, optionally with a note to the submitter. Idempotent."
         })
       ),
-    HttpApiEndpoint.post("review_many", "/v1/feedback/review", {
+    HttpApiEndpoint.post("reviewMany", "/v1/feedback/review", {
       payload: ReviewManyRequest,
       success: ReviewResults
     })
@@ -388,8 +388,8 @@ export class FeedbackApi extends HttpApiGroup.make("feedback")
           ].join(" ")
         })
       ),
-    HttpApiEndpoint.get("quality", "/v1/tasks/:task_id/feedback/quality", {
-      params: { task_id: TaskId.annotateKey({ description: "The task's ID." }) },
+    HttpApiEndpoint.get("getQuality", "/v1/tasks/:id/feedback/quality", {
+      params: { id: TaskId.annotateKey({ description: "The task's ID." }) },
       query: {
         days: Schema.optionalKey(
           Schema.Int.check(
@@ -414,8 +414,8 @@ export class FeedbackApi extends HttpApiGroup.make("feedback")
             "Counts the feedback on the task's runs by release and by day of the feedback, for the last days. Feedback on answers that clients logged is counted apart, with `release_id` null. The counts include feedback from the moment that it is stored."
         })
       ),
-    HttpApiEndpoint.get("preview", "/v1/tasks/:task_id/feedback/preview", {
-      params: { task_id: TaskId.annotateKey({ description: "The task's ID." }) },
+    HttpApiEndpoint.get("previewPromotion", "/v1/tasks/:id/feedback/preview", {
+      params: { id: TaskId.annotateKey({ description: "The task's ID." }) },
       query: pageQuery(FeedbackId),
       success: PromotionPreview,
       error: NotFound
@@ -428,8 +428,8 @@ export class FeedbackApi extends HttpApiGroup.make("feedback")
           description: "Shows what promoting the task's staged corrections would do."
         })
       ),
-    HttpApiEndpoint.post("preview_selection", "/v1/tasks/:task_id/feedback/preview", {
-      params: { task_id: TaskId.annotateKey({ description: "The task's ID." }) },
+    HttpApiEndpoint.post("previewSelection", "/v1/tasks/:id/feedback/preview", {
+      params: { id: TaskId.annotateKey({ description: "The task's ID." }) },
       query: pageQuery(FeedbackId),
       payload: PreviewRequest,
       success: PromotionPreview,
@@ -444,9 +444,9 @@ export class FeedbackApi extends HttpApiGroup.make("feedback")
             "Shows what promoting these staged corrections would do. `feedback_revision` is that of exactly these. Changes nothing."
         })
       ),
-    HttpApiEndpoint.post("promote", "/v1/tasks/:task_id/feedback/promote", {
+    HttpApiEndpoint.post("promote", "/v1/tasks/:id/feedback/promote", {
       headers: idempotencyHeaders,
-      params: { task_id: TaskId.annotateKey({ description: "The task's ID." }) },
+      params: { id: TaskId.annotateKey({ description: "The task's ID." }) },
       payload: PromoteRequest,
       success: PromotionResult.pipe(HttpApiSchema.status(201)),
       error: [NotFound, DatasetBaseChanged, DatasetBusy, FeedbackChanged, NothingStaged, LimitReached]

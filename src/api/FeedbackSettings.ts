@@ -31,7 +31,7 @@ export const ReplaceFeedbackSettings = Schema.Struct({
 }).annotate({ identifier: "ReplaceFeedbackSettings", description: "The complete settings." })
 export type ReplaceFeedbackSettings = typeof ReplaceFeedbackSettings.Type
 
-export class FeedbackSettingsApi extends HttpApiGroup.make("feedback_settings")
+export class FeedbackSettingsApi extends HttpApiGroup.make("feedbackSettings")
   .add(
     HttpApiEndpoint.get("get", "/", { success: FeedbackSettings })
       .middleware(requires("org_config.read"))

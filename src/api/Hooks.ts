@@ -59,7 +59,7 @@ export class HookDenials extends HttpApiMiddleware.Service<HookDenials>()("count
 
 export class HooksApi extends HttpApiGroup.make("hooks")
   .add(
-    HttpApiEndpoint.post("claude_code", "/claude-code", {
+    HttpApiEndpoint.post("claudeCode", "/claude-code", {
       query: {
         wait_seconds: Schema.optionalKey(
           Schema.Int.check(

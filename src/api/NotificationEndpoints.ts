@@ -151,7 +151,7 @@ const eventsProblem = FieldProblems.context({
     new InvalidWebhookEvents({ detail: "Select at least one supported event type.", errors })
 })
 
-export class NotificationEndpointsApi extends HttpApiGroup.make("notification_endpoints")
+export class NotificationEndpointsApi extends HttpApiGroup.make("notificationEndpoints")
   .add(
     HttpApiEndpoint.get("list", "/", {
       success: NotificationEndpoints
@@ -211,7 +211,7 @@ export class NotificationEndpointsApi extends HttpApiGroup.make("notification_en
           description: "Removes the endpoint and its deliveries. Nothing more is sent to it."
         })
       ),
-    HttpApiEndpoint.post("rotate_secret", "/:id/rotate-secret", {
+    HttpApiEndpoint.post("rotateSecret", "/:id/rotate-secret", {
       headers: idempotencyHeaders,
       params: { id: EndpointId.annotateKey({ description: "The webhook endpoint's ID." }) },
       success: RotatedSecret,
@@ -259,7 +259,7 @@ export class NotificationEndpointsApi extends HttpApiGroup.make("notification_en
           ].join("\n\n")
         })
       ),
-    HttpApiEndpoint.get("deliveries", "/:id/deliveries", {
+    HttpApiEndpoint.get("listDeliveries", "/:id/deliveries", {
       params: { id: EndpointId.annotateKey({ description: "The webhook endpoint's ID." }) },
       success: NotificationDeliveries,
       error: NotFound
@@ -272,10 +272,10 @@ export class NotificationEndpointsApi extends HttpApiGroup.make("notification_en
           description: "Lists the latest 50 deliveries of a webhook endpoint, newest first."
         })
       ),
-    HttpApiEndpoint.get("delivery", "/:id/deliveries/:delivery", {
+    HttpApiEndpoint.get("getDelivery", "/:id/deliveries/:delivery_id", {
       params: {
         id: EndpointId.annotateKey({ description: "The webhook endpoint's ID." }),
-        delivery: DeliveryId.annotateKey({ description: "The delivery's ID." })
+        delivery_id: DeliveryId.annotateKey({ description: "The delivery's ID." })
       },
       success: DeliveryDetail,
       error: NotFound
@@ -288,10 +288,10 @@ export class NotificationEndpointsApi extends HttpApiGroup.make("notification_en
           description: "Returns one delivery with its latest 100 attempts, oldest first."
         })
       ),
-    HttpApiEndpoint.post("replay", "/:id/deliveries/:delivery/replay", {
+    HttpApiEndpoint.post("replayDelivery", "/:id/deliveries/:delivery_id/replay", {
       params: {
         id: EndpointId.annotateKey({ description: "The webhook endpoint's ID." }),
-        delivery: DeliveryId.annotateKey({ description: "The delivery's ID." })
+        delivery_id: DeliveryId.annotateKey({ description: "The delivery's ID." })
       },
       success: QueuedDelivery,
       error: [NotFound, NotReplayable, QueueFull]
@@ -305,7 +305,7 @@ export class NotificationEndpointsApi extends HttpApiGroup.make("notification_en
             "Queues a failed delivery again, with the same event and ID and the full retry schedule. An endpoint's cooldown delays it; a test event or `PATCH` with `active` true ends the cooldown. Re-enable a disabled endpoint before replaying."
         })
       ),
-    HttpApiEndpoint.post("replay_window", "/:id/replay", {
+    HttpApiEndpoint.post("replayDeliveries", "/:id/replay", {
       params: { id: EndpointId.annotateKey({ description: "The webhook endpoint's ID." }) },
       payload: ReplayWindow,
       success: ReplayCounts.pipe(HttpApiSchema.status(202)),

@@ -59,7 +59,7 @@ export const RedactionPreview = Schema.Struct({
 }).annotate({ identifier: "RedactionPreview", description: "What redaction would remove from a value." })
 export type RedactionPreview = typeof RedactionPreview.Type
 
-export class RedactionSettingsApi extends HttpApiGroup.make("redaction_settings")
+export class RedactionSettingsApi extends HttpApiGroup.make("redactionSettings")
   .add(
     HttpApiEndpoint.get("get", "/", { success: RedactionSettings })
       .middleware(requires("org_config.read"))

@@ -51,7 +51,7 @@ export const ReplaceRetentionSettings = Schema.Struct({
 })
 export type ReplaceRetentionSettings = typeof ReplaceRetentionSettings.Type
 
-export class RetentionSettingsApi extends HttpApiGroup.make("retention_settings")
+export class RetentionSettingsApi extends HttpApiGroup.make("retentionSettings")
   .add(
     HttpApiEndpoint.get("get", "/", { success: RetentionSettings })
       .middleware(requires("org_config.read"))

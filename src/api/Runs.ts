@@ -155,8 +155,8 @@ export const RunPage = page("runs", RunRecord, RunId)
 
 export class RunsApi extends HttpApiGroup.make("runs")
   .add(
-    HttpApiEndpoint.get("list", "/v1/tasks/:task_id/runs", {
-      params: { task_id: TaskId.annotateKey({ description: "The task's ID." }) },
+    HttpApiEndpoint.get("list", "/v1/tasks/:id/runs", {
+      params: { id: TaskId.annotateKey({ description: "The task's ID." }) },
       query: { ...pageQuery(RunId), ...runFilter },
       success: RunPage,
       error: NotFound
@@ -170,8 +170,8 @@ export class RunsApi extends HttpApiGroup.make("runs")
             "Lists the task's runs, newest first. Filters can be combined. One request examines a limited number of runs, so a page can have fewer matches than `limit`, or none: continue until `next_cursor` is null."
         })
       ),
-    HttpApiEndpoint.get("get", "/v1/runs/:trace_id", {
-      params: { trace_id: TraceId.annotateKey({ description: "The run's `trace_id`." }) },
+    HttpApiEndpoint.get("get", "/v1/runs/:id", {
+      params: { id: TraceId.annotateKey({ description: "The run's `trace_id`." }) },
       success: RunRecord,
       error: NotFound
     })
@@ -183,8 +183,8 @@ export class RunsApi extends HttpApiGroup.make("runs")
           description: "Returns one run. `GET /v1/feedback?inference_log_id=…` lists the feedback on it."
         })
       ),
-    HttpApiEndpoint.post("import", "/v1/tasks/:task_id/runs/import", {
-      params: { task_id: TaskId.annotateKey({ description: "The task's ID." }) },
+    HttpApiEndpoint.post("import", "/v1/tasks/:id/runs/import", {
+      params: { id: TaskId.annotateKey({ description: "The task's ID." }) },
       payload: RunImport,
       success: RunImportResult,
       error: [NotFound, InvalidInput, LimitReached]
@@ -198,8 +198,8 @@ export class RunsApi extends HttpApiGroup.make("runs")
           description: `Logs past runs with their model, usage, times and scores, at most ${MAX_IMPORTED_RUNS} and 4 MiB per request. Invalid runs are named in \`problems\`, and the others are imported. Runs are known by your \`id\`, so a request can be repeated safely. Imported runs are found and reviewed like others; they are not exported as spans, and not sampled for review.`
         })
       ),
-    HttpApiEndpoint.delete("remove", "/v1/runs/:trace_id", {
-      params: { trace_id: TraceId.annotateKey({ description: "The run's `trace_id`." }) },
+    HttpApiEndpoint.delete("remove", "/v1/runs/:id", {
+      params: { id: TraceId.annotateKey({ description: "The run's `trace_id`." }) },
       error: [NotFound, DatasetBusy]
     })
       .middleware(requires("data.delete"))
@@ -211,8 +211,8 @@ export class RunsApi extends HttpApiGroup.make("runs")
             "Deletes a run with the feedback on it, and erases the examples that corrections of it became from every dataset version. Its spans that wait for export lose their content. It cannot be undone."
         })
       ),
-    HttpApiEndpoint.post("dismiss", "/v1/runs/:trace_id/dismiss-review", {
-      params: { trace_id: TraceId.annotateKey({ description: "The run's `trace_id`." }) },
+    HttpApiEndpoint.post("dismiss", "/v1/runs/:id/dismiss-review", {
+      params: { id: TraceId.annotateKey({ description: "The run's `trace_id`." }) },
       success: HttpApiSchema.NoContent,
       error: NotFound
     })

@@ -182,8 +182,8 @@ export class TasksApi extends HttpApiGroup.make("tasks")
             "Creates a task with its first release, which is live immediately and takes the task's first dataset version once that is created. `warnings` names keywords of the schemas that have no effect, such as `format`. An organization can have 10,000."
         })
       ),
-    HttpApiEndpoint.get("get", "/:task_id", {
-      params: { task_id: TaskId.annotateKey({ description: "The task's ID." }) },
+    HttpApiEndpoint.get("get", "/:id", {
+      params: { id: TaskId.annotateKey({ description: "The task's ID." }) },
       success: Task,
       error: NotFound
     })
@@ -195,8 +195,8 @@ export class TasksApi extends HttpApiGroup.make("tasks")
           description: "Returns one task with its working copy and its live release."
         })
       ),
-    HttpApiEndpoint.patch("update", "/:task_id", {
-      params: { task_id: TaskId.annotateKey({ description: "The task's ID." }) },
+    HttpApiEndpoint.patch("update", "/:id", {
+      params: { id: TaskId.annotateKey({ description: "The task's ID." }) },
       payload: TaskChange,
       success: SavedTask,
       error: [NotFound, InvalidSchema, InvalidInstructions, InvalidUrl, InvalidHeaders, TaskInUse]
@@ -211,8 +211,8 @@ export class TasksApi extends HttpApiGroup.make("tasks")
             "Changes the name and the working copy, which the next comparison tries. The live release does not change, except that a new `api_key` for a base URL is used for every release with that base URL."
         })
       ),
-    HttpApiEndpoint.delete("remove", "/:task_id", {
-      params: { task_id: TaskId.annotateKey({ description: "The task's ID." }) },
+    HttpApiEndpoint.delete("remove", "/:id", {
+      params: { id: TaskId.annotateKey({ description: "The task's ID." }) },
       success: Deletion.pipe(HttpApiSchema.status(202)),
       error: [NotFound, DatasetBusy]
     })
@@ -225,8 +225,8 @@ export class TasksApi extends HttpApiGroup.make("tasks")
             "Deletes a task with its runs, feedback, dataset versions, comparisons, releases and provider keys. From this response on, they get 404, and running comparisons are cancelled; a background worker deletes them, and `GET /v1/deletions/:id` returns the progress. Agent sessions and approvals stay. It cannot be undone."
         })
       ),
-    HttpApiEndpoint.post("run", "/:task_id/run", {
-      params: { task_id: TaskId.annotateKey({ description: "The task's ID." }) },
+    HttpApiEndpoint.post("run", "/:id/run", {
+      params: { id: TaskId.annotateKey({ description: "The task's ID." }) },
       headers: {
         ...idempotencyHeaders,
         traceparent: Schema.optionalKey(Schema.String).annotateKey({

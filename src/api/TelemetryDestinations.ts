@@ -93,7 +93,7 @@ export const QueuedTelemetryDelivery = Schema.Struct({
   id: TelemetryDeliveryId.annotateKey({ description: "The delivery's ID." })
 }).annotate({ identifier: "QueuedTelemetryDelivery", description: "A batch of spans that was queued again." })
 
-export class TelemetryDestinationsApi extends HttpApiGroup.make("telemetry_destinations")
+export class TelemetryDestinationsApi extends HttpApiGroup.make("telemetryDestinations")
   .add(
     HttpApiEndpoint.get("list", "/", {
       success: TelemetryDestinations
@@ -150,7 +150,7 @@ export class TelemetryDestinationsApi extends HttpApiGroup.make("telemetry_desti
             "Removes the destination. Queued spans are dropped, and failed batches can no longer be replayed."
         })
       ),
-    HttpApiEndpoint.get("deliveries", "/:id/deliveries", {
+    HttpApiEndpoint.get("listDeliveries", "/:id/deliveries", {
       params: { id: TelemetryDestinationId.annotateKey({ description: "The telemetry destination's ID." }) },
       success: TelemetryDeliveries,
       error: NotFound
@@ -163,10 +163,10 @@ export class TelemetryDestinationsApi extends HttpApiGroup.make("telemetry_desti
           description: "Lists the latest 50 batches of spans and scores, newest first."
         })
       ),
-    HttpApiEndpoint.post("replay", "/:id/deliveries/:delivery/replay", {
+    HttpApiEndpoint.post("replayDelivery", "/:id/deliveries/:delivery_id/replay", {
       params: {
         id: TelemetryDestinationId.annotateKey({ description: "The telemetry destination's ID." }),
-        delivery: TelemetryDeliveryId.annotateKey({ description: "The delivery's ID." })
+        delivery_id: TelemetryDeliveryId.annotateKey({ description: "The delivery's ID." })
       },
       success: QueuedTelemetryDelivery,
       error: [NotFound, NotReplayable, QueueFull]

@@ -5,7 +5,7 @@
  * ```ts
  * import { sendFeedback } from "countersign/feedback"
  *
- * // `grant` is the response of `POST /v1/runs/:trace_id/feedback-token`, which your server passes to the page.
+ * // `grant` is the response of `POST /v1/runs/:id/feedback-token`, which your server passes to the page.
  * await sendFeedback(grant, { score: 1, comment: "Just what I needed" })
  * ```
  */

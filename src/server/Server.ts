@@ -340,31 +340,31 @@ const layerMetricCollection = ({ ownTelemetry }: Pick<Settings, "ownTelemetry">)
       )
 
 const {
-  api_keys,
-  approval_rules,
+  apiKeys,
+  approvalRules,
   approvals,
-  audit_log,
+  auditLog,
   canaries,
   comparisons,
   datasets,
   deletions,
   feedback,
-  feedback_settings,
+  feedbackSettings,
   grants,
   hooks,
-  notification_endpoints,
-  redaction_settings,
+  notificationEndpoints,
+  redactionSettings,
   releases,
-  retention_settings,
+  retentionSettings,
   runs,
   sessions,
   tasks,
-  telemetry_destinations
+  telemetryDestinations
 } = Api.groups
 
 /** The handlers of the API contract, by group, each with the services that they take. */
 const layerContractHandlers = Layer.mergeAll(
-  layerHandlers(api_keys, ApiKeysHttp, [ApiKeys]),
+  layerHandlers(apiKeys, ApiKeysHttp, [ApiKeys]),
   layerHandlers(tasks, TasksHttp, [Tasks, Runs]),
   layerHandlers(runs, RunsHttp, [RunLog, RunImports]),
   layerHandlers(datasets, DatasetsHttp, [Datasets, TrainingExports]),
@@ -372,18 +372,18 @@ const layerContractHandlers = Layer.mergeAll(
   layerHandlers(releases, ReleasesHttp, [Releases]),
   layerHandlers(canaries, CanariesHttp, [Canaries]),
   layerHandlers(feedback, FeedbackHttp, [Feedback, FeedbackTokens, RequestCharges]),
-  layerHandlers(feedback_settings, FeedbackSettingsHttp, [FeedbackSettings]),
+  layerHandlers(feedbackSettings, FeedbackSettingsHttp, [FeedbackSettings]),
   layerHandlers(sessions, SessionsHttp, [Sessions, SessionStream, Steps]),
   layerHandlers(approvals, ApprovalsHttp, [Approvals, RequestCharges]),
   layerHandlers(grants, GrantsHttp, [Grants]),
   layerHandlers(hooks, HooksHttp, [Hooks]),
-  layerHandlers(approval_rules, RulesHttp, [Rules, RuleSuggestions, RuleTests, ShadowRules]),
-  layerHandlers(notification_endpoints, NotificationsHttp, [Notifications]),
-  layerHandlers(redaction_settings, RedactionSettingsHttp, [RedactionSettings]),
-  layerHandlers(retention_settings, RetentionSettingsHttp, [RetentionSettings]),
+  layerHandlers(approvalRules, RulesHttp, [Rules, RuleSuggestions, RuleTests, ShadowRules]),
+  layerHandlers(notificationEndpoints, NotificationsHttp, [Notifications]),
+  layerHandlers(redactionSettings, RedactionSettingsHttp, [RedactionSettings]),
+  layerHandlers(retentionSettings, RetentionSettingsHttp, [RetentionSettings]),
   layerHandlers(deletions, DeletionsHttp, [Deletions]),
-  layerHandlers(telemetry_destinations, TelemetryHttp, [Telemetry]),
-  layerHandlers(audit_log, AuditLogHttp, [Audit, AuditChain])
+  layerHandlers(telemetryDestinations, TelemetryHttp, [Telemetry]),
+  layerHandlers(auditLog, AuditLogHttp, [Audit, AuditChain])
 )
 
 /** The routes of the API contract with one kind of authentication. */

@@ -44,7 +44,7 @@ export const governedRun = (organization: string) =>
   Effect.gen(function* () {
     const countersign = yield* Countersign
     const admin = yield* countersign.client({ name: "admin" }, organization)
-    yield* admin.approval_rules.replace({ payload: { rules } })
+    yield* admin.approvalRules.replace({ payload: { rules } })
     const key = Redacted.value(yield* countersign.key({ preset: "runtime", name: "agent" }, organization))
     const client = connect({ url: countersign.url, key })
     yield* Effect.addFinalizer(() => Effect.promise(() => client.close()))

@@ -39,9 +39,9 @@ layer(service(), { excludeTestServices: true })("Authorization", (it) => {
     Effect.gen(function* () {
       const countersign = yield* Countersign
       const admin = yield* countersign.client()
-      const revoked = yield* admin.api_keys.create({ payload: { name: "revoked", preset: "admin" } })
-      yield* admin.api_keys.revoke({ params: { id: revoked.key.id } })
-      const expired = yield* admin.api_keys.create({ payload: { name: "expired", preset: "admin" } })
+      const revoked = yield* admin.apiKeys.create({ payload: { name: "revoked", preset: "admin" } })
+      yield* admin.apiKeys.revoke({ params: { id: revoked.key.id } })
+      const expired = yield* admin.apiKeys.create({ payload: { name: "expired", preset: "admin" } })
       const sql = yield* SqlClient.SqlClient
       yield* sql`UPDATE api_keys SET expires_at = now() - interval '1 second' WHERE key_id = ${expired.key.id}`
       const good = Redacted.value(yield* countersign.key())

@@ -95,10 +95,7 @@ const consoleRequests = ({ ids }: SeededOrganization): ReadonlyArray<readonly [O
     { name: "dataset_changes.get", method: "GET", path: "/../datasets/:id/changes" },
     { params: { id: ids.dataset }, query: { since: ids.dataset } }
   ],
-  [
-    { name: "agreement.history", method: "GET", path: "/../agreement/:task_id" },
-    { params: { task_id: ids.task } }
-  ]
+  [{ name: "agreement.history", method: "GET", path: "/../agreement/:id" }, { params: { id: ids.task } }]
 ]
 
 layer(service({ environment: seedEnvironment }), { excludeTestServices: true, timeout: "60 seconds" })(

@@ -484,7 +484,7 @@ const mistakes: ReadonlyArray<Mistake> = [
   {
     mistake: "a trace ID with hyphens",
     at: "GET /v1/runs/0af76519-16cd-43dd-8448-eb211c80319c",
-    answer: notFound("Unknown identifier in the path: #/trace_id: expected 32 lowercase hex digits.")
+    answer: notFound("Unknown identifier in the path: #/id: expected 32 lowercase hex digits.")
   },
   {
     mistake: "approvals for agent-approvals",

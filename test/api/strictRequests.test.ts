@@ -100,10 +100,10 @@ layer(service(), { excludeTestServices: true })("Strict requests", (it) => {
         payload: { name: "Triage", input_schema: object, answer_schema: object }
       })
       const { trace_id } = yield* client.tasks.run({
-        params: { task_id: task.id },
+        params: { id: task.id },
         payload: { input: {}, answer: {} }
       })
-      const { token } = yield* client.feedback.create_token({ params: { trace_id }, payload: {} })
+      const { token } = yield* client.feedback.createToken({ params: { id: trace_id }, payload: {} })
       const given = yield* send(endUserFeedbackPath(trace_id), {
         method: "POST",
         key: token,

@@ -57,7 +57,7 @@ const newTask = Effect.fnUntraced(function* (organization: string) {
   const countersign = yield* Countersign
   const admin = yield* countersign.client({}, organization)
   const { id } = yield* admin.tasks.create({ payload: sortingTask })
-  return { admin, id, params: { task_id: id } }
+  return { admin, id, params: { id: id } }
 })
 
 const line = (text: string, category: string) =>
@@ -112,7 +112,7 @@ describe("countersign datasets", () => {
         )
         const { err, out } = yield* run("datasets", "import", "--org", "large", "--task", id, many)
         assert.include(err, "10,000 lines read")
-        const [dataset] = (yield* admin.datasets.list({ params: { task_id: id } })).datasets
+        const [dataset] = (yield* admin.datasets.list({ params: { id: id } })).datasets
         assert.strictEqual(dataset?.id, out)
         assert.strictEqual(dataset?.example_count, 12_000)
       })

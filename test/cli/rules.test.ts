@@ -57,7 +57,7 @@ layer(service(), { excludeTestServices: true })("countersign rules", (it) => {
       Effect.gen(function* () {
         for (const name of ["rules.yaml", "rules.json"]) {
           const at = yield* workplace(`round trip of ${name}`)
-          const stored = yield* at.admin.approval_rules.replace({ payload: { rules } })
+          const stored = yield* at.admin.approvalRules.replace({ payload: { rules } })
           assert.strictEqual((yield* at.rules("pull", name)).code, 0)
           const pulled = yield* at.read(name)
           assert.include(pulled, `${at.url}/${RULES_SCHEMA_FILE}`)
@@ -65,12 +65,12 @@ layer(service(), { excludeTestServices: true })("countersign rules", (it) => {
           const applied = yield* at.rules("apply", name)
           assert.strictEqual(applied.code, 0)
           assert.include(applied.err, "nothing to change")
-          assert.deepStrictEqual(yield* at.admin.approval_rules.list({}), stored)
+          assert.deepStrictEqual(yield* at.admin.approvalRules.get({}), stored)
 
           // Also through a service that has none of the rules.
-          yield* at.admin.approval_rules.replace({ payload: { rules: [] } })
+          yield* at.admin.approvalRules.replace({ payload: { rules: [] } })
           assert.strictEqual((yield* at.rules("apply", name)).code, 0)
-          assert.deepStrictEqual((yield* at.admin.approval_rules.list({})).rules, stored.rules)
+          assert.deepStrictEqual((yield* at.admin.approvalRules.get({})).rules, stored.rules)
           yield* at.write(
             name,
             "rules: []".replace("rules", name.endsWith("json") ? '{"rules"' : "rules") +
@@ -102,14 +102,14 @@ layer(service(), { excludeTestServices: true })("countersign rules", (it) => {
       assert.strictEqual(applied.code, 0, applied.err)
       assert.include(applied.out, "+ - tool: search.*")
       // Rules without an id keep theirs, and a file that says the same is not touched.
-      const first = yield* at.admin.approval_rules.list({})
+      const first = yield* at.admin.approvalRules.get({})
       assert.include((yield* at.rules("apply", "rules.yaml")).err, "nothing to change")
       assert.include((yield* at.rules("pull", "rules.yaml")).err, "unchanged")
       assert.strictEqual(yield* at.read("rules.yaml"), text)
 
       const [search, ask] = first.rules
       if (search === undefined || ask === undefined) return assert.fail("there are two")
-      yield* at.admin.approval_rules.replace({
+      yield* at.admin.approvalRules.replace({
         payload: { rules: [{ tool: "drop.*", effect: "reject", reason: "Never" }, search, ask] }
       })
       assert.strictEqual((yield* at.rules("pull", "rules.yaml")).code, 0)
@@ -130,7 +130,7 @@ layer(service(), { excludeTestServices: true })("countersign rules", (it) => {
   it.effect("apply shows what changes, and refuses a revision that is no longer current", () =>
     Effect.gen(function* () {
       const at = yield* workplace("stale")
-      const { revision } = yield* at.admin.approval_rules.replace({ payload: { rules } })
+      const { revision } = yield* at.admin.approvalRules.replace({ payload: { rules } })
       yield* at.rules("pull", "rules.yaml")
       const pulled = yield* at.read("rules.yaml")
       yield* at.write("rules.yaml", pulled.replace("value: 100", "value: 250"))
@@ -138,15 +138,15 @@ layer(service(), { excludeTestServices: true })("countersign rules", (it) => {
       assert.strictEqual(differs.code, 1)
       assert.match(differs.out, /^-\s+value: 100$/m)
       assert.match(differs.out, /^\+\s+value: 250$/m)
-      yield* at.admin.approval_rules.replace({ payload: { rules: [...rules, { effect: "reject" }] } })
+      yield* at.admin.approvalRules.replace({ payload: { rules: [...rules, { effect: "reject" }] } })
       const refused = yield* at.rules("apply", "rules.yaml", "--revision", String(revision))
       assert.strictEqual(refused.code, 2)
       assert.include(refused.err, "RULES_CHANGED")
-      assert.lengthOf((yield* at.admin.approval_rules.list({})).rules, 4)
+      assert.lengthOf((yield* at.admin.approvalRules.get({})).rules, 4)
       const applied = yield* at.rules("apply", "rules.yaml", "--revision", String(revision + 1))
       assert.strictEqual(applied.code, 0, applied.err)
       assert.include(applied.out, "value: 250")
-      assert.lengthOf((yield* at.admin.approval_rules.list({})).rules, 3)
+      assert.lengthOf((yield* at.admin.approvalRules.get({})).rules, 3)
     }).pipe(Effect.scoped)
   )
 
@@ -154,7 +154,7 @@ layer(service(), { excludeTestServices: true })("countersign rules", (it) => {
     Effect.gen(function* () {
       const at = yield* workplace("invisible")
       const reason = "\u001b[31mred\u009b31m\u202e\u200b"
-      yield* at.admin.approval_rules.replace({ payload: { rules: [{ effect: "reject", reason }] } })
+      yield* at.admin.approvalRules.replace({ payload: { rules: [{ effect: "reject", reason }] } })
       yield* at.write("rules.yaml", "rules: []\n")
       const { out } = yield* at.rules("diff", "rules.yaml")
       assert.include(out, String.raw`red\u{9b}31m\u{202e}\u{200b}`)
@@ -203,7 +203,7 @@ layer(service(), { excludeTestServices: true })("countersign rules", (it) => {
       assert.include(yield* faults("i.json", "rules: []"), "i.json:1:1: Not JSON: expected a value")
       assert.include(yield* faults("g.txt", "rules: []"), "must end in .yaml, .yml or .json")
       assert.include((yield* at.rules("apply", "missing.yaml")).err, "does not exist")
-      assert.deepStrictEqual(yield* at.admin.approval_rules.list({}), {
+      assert.deepStrictEqual(yield* at.admin.approvalRules.get({}), {
         rules: [],
         revision: 0,
         warnings: []
@@ -290,7 +290,7 @@ layer(service(), { excludeTestServices: true })("countersign rules", (it) => {
           const [command = "", ...rest] = args
           return cliWithCode(["rules", "shadow", command, "--url", at.url, ...rest], at.variables)
         }
-        const live = yield* at.admin.approval_rules.replace({ payload: { rules: [{ effect: "allow" }] } })
+        const live = yield* at.admin.approvalRules.replace({ payload: { rules: [{ effect: "allow" }] } })
         yield* at.write("rules.yaml", "rules:\n  - effect: reject\n    reason: Frozen\n  - effect: allow\n")
         assert.include((yield* shadow("pull")).err, "shadow revision 0: no shadow rules")
         assert.strictEqual((yield* shadow("promote", "--revision", "0")).code, 2)
@@ -300,9 +300,9 @@ layer(service(), { excludeTestServices: true })("countersign rules", (it) => {
         assert.include(applied.err, "applied: shadow revision 1: 2 rules")
         assert.include((yield* shadow("apply", at.file("rules.yaml"))).err, "nothing to change")
         assert.strictEqual((yield* shadow("diff", at.file("rules.yaml"))).code, 0)
-        assert.deepStrictEqual(yield* at.admin.approval_rules.list({}), live)
+        assert.deepStrictEqual(yield* at.admin.approvalRules.get({}), live)
         // A rule with the content of a live one has its id.
-        const stored = yield* at.admin.approval_rules.shadow({})
+        const stored = yield* at.admin.approvalRules.getShadow({})
         assert.strictEqual(stored.rules[1]?.id, live.rules[0]?.id)
 
         const { session_id } = yield* at.admin.sessions.create({})
@@ -325,10 +325,10 @@ layer(service(), { excludeTestServices: true })("countersign rules", (it) => {
         const promoted = yield* shadow("promote", "--revision", "1")
         assert.strictEqual(promoted.code, 0, promoted.err)
         assert.include(promoted.out, "reason: Frozen")
-        assert.deepStrictEqual((yield* at.admin.approval_rules.list({})).rules, stored.rules)
+        assert.deepStrictEqual((yield* at.admin.approvalRules.get({})).rules, stored.rules)
         assert.strictEqual((yield* shadow("apply", at.file("rules.yaml"))).code, 0)
         assert.strictEqual((yield* shadow("remove")).code, 0)
-        assert.isFalse((yield* at.admin.approval_rules.shadow({})).active)
+        assert.isFalse((yield* at.admin.approvalRules.getShadow({})).active)
       }).pipe(Effect.scoped)
   )
 })

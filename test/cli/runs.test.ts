@@ -25,7 +25,7 @@ const newDesk = Effect.fnUntraced(function* (organization: string) {
       COUNTERSIGN_KEY: Redacted.value(key)
     })
   })
-  return { admin, params: { task_id: id }, file, importLines }
+  return { admin, params: { id: id }, file, importLines }
 })
 
 const line = (id: string, more: object = {}) =>
@@ -40,7 +40,7 @@ layer(service(), { excludeTestServices: true })("countersign runs import", (it) 
       assert.deepStrictEqual(first, { ok: true, out: "1,100 runs imported, 0 duplicates", err: "" })
       const second = yield* importLines([...lines, line("new")])
       assert.strictEqual(second.out, "1 run imported, 1,100 duplicates")
-      const { entries } = yield* admin.audit_log.list({ query: { action: "runs.imported" } })
+      const { entries } = yield* admin.auditLog.list({ query: { action: "runs.imported" } })
       assert.deepStrictEqual(
         entries.map(({ detail }) => detail["runs"]),
         [1, 100, 500, 500]

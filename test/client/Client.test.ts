@@ -107,7 +107,7 @@ describe("a call of the client", () => {
         Effect.gen(function* () {
           yield* Effect.flip(
             client.tasks.run({
-              params: { task_id: TaskId.make(`tsk_${"0".repeat(32)}`) },
+              params: { id: TaskId.make(`tsk_${"0".repeat(32)}`) },
               payload: { input: {} }
             })
           )
@@ -158,12 +158,12 @@ describe("a call of the client", () => {
       ],
       (client) =>
         Effect.gen(function* () {
-          const { keys } = yield* client.api_keys.list()
+          const { keys } = yield* client.apiKeys.list()
           assert.deepStrictEqual(
             keys.map(({ preset, scopes }) => [preset, scopes]),
             [["auditor", ["tasks.read", "audit.read"]]]
           )
-          const { entries } = yield* client.audit_log.list()
+          const { entries } = yield* client.auditLog.list()
           assert.strictEqual(entries[0]?.action, "key.renamed")
         })
     )
@@ -337,7 +337,7 @@ describe("a run through the client", () => {
     Effect.gen(function* () {
       const { tasks } = yield* Client
       const running = yield* Effect.forkChild(
-        Effect.exit(tasks.run({ params: { task_id }, payload: { input: { text: "late" } } }))
+        Effect.exit(tasks.run({ params: { id: task_id }, payload: { input: { text: "late" } } }))
       )
       yield* TestClock.adjust("2 minutes")
       return yield* Fiber.join(running)

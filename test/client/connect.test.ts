@@ -30,7 +30,7 @@ const rejection = (promise: Promise<unknown>): Promise<unknown> =>
 describe("connect", () => {
   it.live("returns promises", () =>
     withServer([{ status: 200, body: { keys: [], next_cursor: null } }], async (client, { seen }) => {
-      assert.deepStrictEqual(await client.api_keys.list(), { keys: [], next_cursor: null })
+      assert.deepStrictEqual(await client.apiKeys.list(), { keys: [], next_cursor: null })
       assert.strictEqual(seen[0]?.headers.authorization, `Bearer ${key}`)
     })
   )
@@ -38,7 +38,7 @@ describe("connect", () => {
   it.live("sends an object in a query as JSON", () =>
     withServer([{ status: 200, body: { runs: [], next_cursor: null } }], async (client, { seen }) => {
       await client.runs.list({
-        params: { task_id: `tsk_${"0".repeat(32)}` },
+        params: { id: `tsk_${"0".repeat(32)}` },
         query: { metadata: { customer: "acme & co", tries: 2 } }
       })
       const url = new URL(seen[0]?.url ?? "", "http://localhost")
@@ -91,7 +91,7 @@ describe("connect", () => {
         }
       ],
       async (client) => {
-        const error = await rejection(client.api_keys.list())
+        const error = await rejection(client.apiKeys.list())
         if (!(error instanceof Error)) return assert.fail("rejected with no error")
         assert.strictEqual("code" in error && error.code, "INSUFFICIENT_SCOPE")
         assert.strictEqual("required_scope" in error && error.required_scope, "keys.write")
@@ -102,7 +102,7 @@ describe("connect", () => {
 
   it.live("sends no trace, whose spans nobody would export", () =>
     withServer([{ status: 200, body: { keys: [], next_cursor: null } }], async (client, { seen }) => {
-      await client.api_keys.list()
+      await client.apiKeys.list()
       assert.notProperty(seen[0]?.headers, "traceparent")
       assert.notProperty(seen[0]?.headers, "b3")
     })
@@ -124,11 +124,11 @@ describe("connect", () => {
         }
       ],
       async (client) => {
-        const error = await rejection(client.api_keys.list())
+        const error = await rejection(client.apiKeys.list())
         assert.isTrue(isProblem(error) && isProblem(error, "NOT_FOUND", "RATE_LIMITED"))
         assert.isFalse(isProblem(error, "NOT_FOUND"))
         assert.strictEqual(isProblem(error, "RATE_LIMITED") && error.retry_after_seconds, 60)
-        assert.strictEqual(isProblem(error) && error.operation, "api_keys.list")
+        assert.strictEqual(isProblem(error) && error.operation, "apiKeys.list")
         assert.strictEqual(String(error), "RATE_LIMITED: Rate limit exceeded")
         const module = new URL("../../src/client/connect/Problem.ts", import.meta.url)
         const copy: unknown = await import(`${module.href}?copy`)
@@ -166,7 +166,9 @@ describe("connect", () => {
       )
       for (const step_id of ["", ".", ".."]) {
         const params = { id: `ses_${"0".repeat(32)}`, step_id }
-        const refused = await rejection(client.sessions.complete({ params, payload: { status: "failed" } }))
+        const refused = await rejection(
+          client.sessions.reportOutcome({ params, payload: { status: "failed" } })
+        )
         assert.include(String(refused), "params/step_id")
       }
       assert.lengthOf(seen, 0)
@@ -215,7 +217,7 @@ describe("connect", () => {
   it.live("aborts a call with its caller's signal", () =>
     withServer(["never"], async (client, { arrived }) => {
       const stop = new AbortController()
-      const call = rejection(client.api_keys.list({}, { signal: stop.signal }))
+      const call = rejection(client.apiKeys.list({}, { signal: stop.signal }))
       await arrived(1)
       const reason = new Error("enough")
       stop.abort(reason)
@@ -225,11 +227,11 @@ describe("connect", () => {
 
   it.live("close aborts running calls and rejects later ones", () =>
     withServer(["never"], async (client, { arrived, seen }) => {
-      const call = rejection(client.api_keys.list())
+      const call = rejection(client.apiKeys.list())
       await arrived(1)
       await client.close()
       assert.include(String(await call), "closed")
-      assert.include(String(await rejection(client.api_keys.list())), "closed")
+      assert.include(String(await rejection(client.apiKeys.list())), "closed")
       assert.strictEqual(seen.length, 1)
     })
   )
@@ -247,11 +249,11 @@ describe("connect", () => {
       }
       await connect({ url, key }).close()
       const stop = new AbortController()
-      const call = rejection(client.api_keys.list({}, { signal: stop.signal }))
+      const call = rejection(client.apiKeys.list({}, { signal: stop.signal }))
       await arrived(1)
       stop.abort("enough")
       assert.strictEqual(await call, "enough")
-      assert.strictEqual(await rejection(client.api_keys.list({}, { signal: stop.signal })), "enough")
+      assert.strictEqual(await rejection(client.apiKeys.list({}, { signal: stop.signal })), "enough")
     })
   )
 

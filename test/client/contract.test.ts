@@ -209,7 +209,7 @@ const compare = (
     if (replayed.outcome._tag === "Success") {
       assert.isUndefined(error, name)
       const isLines =
-        name.startsWith("datasets.export") || name === "audit_log.export" || name === "approval_rules.test"
+        name.startsWith("datasets.export") || name === "auditLog.export" || name === "approvalRules.test"
       const wire: unknown = isLines || text === "" ? undefined : JSON.parse(text)
       assert.deepStrictEqual(result, plain(replayed.outcome.success, wire), name)
     } else {
@@ -237,8 +237,8 @@ const withOptionalBody: Readonly<
     }
   >
 > = {
-  "feedback.create_token": {
-    params: ({ trace }) => [{ trace_id: trace }, { trace_id: trace }, { trace_id: trace }],
+  "feedback.createToken": {
+    params: ({ trace }) => [{ id: trace }, { id: trace }, { id: trace }],
     result: ["inference_log_id", "url", "max_uses", "end_user"]
   },
   "feedback.reject": {
@@ -269,10 +269,10 @@ layer(service({ environment: seedEnvironment }), { excludeTestServices: true })(
           const request = Effect.isEffect(made) ? yield* made : made
           const error = yield* compare(name, request, client, proxy.exchanges, replay)
           // The seeded collector rejects spans, the seeded endpoint has no receiver, and there is no mail server.
-          if (name === "telemetry_destinations.test") assert.isTrue(isProblem(error, "EXPORT_FAILED"))
-          else if (name === "notification_endpoints.verify")
+          if (name === "telemetryDestinations.test") assert.isTrue(isProblem(error, "EXPORT_FAILED"))
+          else if (name === "notificationEndpoints.verify")
             assert.isTrue(isProblem(error, "VERIFICATION_FAILED"))
-          else if (name === "api_keys.verify_email") assert.isTrue(isProblem(error, "EMAIL_NOT_VERIFIABLE"))
+          else if (name === "apiKeys.verifyEmail") assert.isTrue(isProblem(error, "EMAIL_NOT_VERIFIABLE"))
           else assert.isUndefined(error, name)
         }
         assert.deepStrictEqual(

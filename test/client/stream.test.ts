@@ -198,7 +198,7 @@ layer(service(), { excludeTestServices: true })("govern", (it) => {
   it.effect("returns immediately what a rule decides", () =>
     Effect.gen(function* () {
       const { client, session_id } = yield* agent
-      yield* client.approval_rules.replace({
+      yield* client.approvalRules.replace({
         payload: {
           rules: [
             { tool: "search", action_class: "read", effect: "allow" },
@@ -210,7 +210,7 @@ layer(service(), { excludeTestServices: true })("govern", (it) => {
       assert.strictEqual((yield* client.govern(session_id, step)).decision, "allow")
       const other = { ...refund, step_id: StepId.make("step 2"), tool: "shell" }
       assert.strictEqual((yield* client.govern(session_id, other)).decision, "reject")
-      yield* client.approval_rules.replace({ payload: { rules: [] } })
+      yield* client.approvalRules.replace({ payload: { rules: [] } })
     })
   )
 

@@ -161,9 +161,9 @@ describe("the types of the promise client", () => {
       const step = { step_id: "1", tool: "refund", action_class: "write" }
       await client.govern("", { ...step, arguments: given })
       await client.govern("", { ...step, arguments: refund })
-      await client.tasks.run({ params: { task_id: "" }, payload: { input: refund, metadata: given } })
+      await client.tasks.run({ params: { id: "" }, payload: { input: refund, metadata: given } })
       const payload = { input: given, answer: refund, metadata: refund }
-      const { answer } = await client.tasks.run({ params: { task_id: "" }, payload })
+      const { answer } = await client.tasks.run({ params: { id: "" }, payload })
       await client.feedback.create({
         payload: { inference_log_id: "", score: 1, correction: refund }
       })

@@ -63,7 +63,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("The a
         yield* agent.sessions.create({ payload: { metadata: { ticket } } })
       }
       const admin = yield* client({ name: "Grace" }, "words")
-      yield* admin.api_keys.create({ payload: { name: "payments agent", preset: "runtime" } })
+      yield* admin.apiKeys.create({ payload: { name: "payments agent", preset: "runtime" } })
       const { page, pageErrors } = yield* openSignedIn(yield* key({}, "words"), "/sessions")
       const tickets = (...expected: ReadonlyArray<string>) =>
         page.waitForFunction(
@@ -103,7 +103,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("The a
       const { client, key } = yield* Countersign
       const at = yield* seedConsoleOrg("audited")
       const grace = yield* client({ name: "Grace" }, "audited")
-      const { key: made } = yield* grace.api_keys.create({
+      const { key: made } = yield* grace.apiKeys.create({
         payload: { name: "made by Grace", preset: "reviewer" }
       })
       const { page, pageErrors } = yield* openSignedIn(yield* key({}, "audited"), "/audit")

@@ -12,7 +12,7 @@ const refundRequest = (organization: string, refund: Schema.Json) =>
   Effect.gen(function* () {
     const { client, key } = yield* Countersign
     const admin = yield* client({}, organization)
-    yield* admin.approval_rules.replace({
+    yield* admin.approvalRules.replace({
       payload: {
         rules: [
           { tool: "search.*", effect: "allow" },
@@ -41,7 +41,7 @@ const refundRequest = (organization: string, refund: Schema.Json) =>
         }
       })
     const complete = (step: string, result: Schema.Json) =>
-      agent.sessions.complete({
+      agent.sessions.reportOutcome({
         params: { id: session_id, step_id: StepId.make(step) },
         payload: { status: "succeeded", result }
       })

@@ -86,7 +86,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Appro
         const admin = yield* client({ name: "Root" }, "quorum")
         const ben = yield* client({ preset: "reviewer", name: "Ben", groups: ["legal"] }, "quorum")
         const ada = yield* keyIn("quorum", { preset: "reviewer", name: "Ada", groups: ["finance"] })
-        yield* admin.approval_rules.replace({
+        yield* admin.approvalRules.replace({
           payload: {
             rules: [
               { tool: "secrets.*", effect: "require_approval", quorum: [{ group: "legal" }] },
@@ -262,7 +262,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Appro
       Effect.gen(function* () {
         const { client } = yield* Countersign
         const admin = yield* client({}, "running")
-        yield* admin.approval_rules.replace({
+        yield* admin.approvalRules.replace({
           payload: { rules: [{ effect: "require_approval", review_seconds: 50 }] }
         })
         const { page } = yield* openSignedIn(yield* keyIn("running", { preset: "reviewer" }), "/approvals")
@@ -283,7 +283,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Appro
       Effect.gen(function* () {
         const { client } = yield* Countersign
         const admin = yield* client({}, "silence")
-        yield* admin.approval_rules.replace({
+        yield* admin.approvalRules.replace({
           payload: { rules: [{ effect: "require_approval", review_seconds: 2, timeout_action: "allow" }] }
         })
         const { page } = yield* openSignedIn(yield* keyIn("silence", { preset: "reviewer" }), "/approvals")
@@ -373,7 +373,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Appro
       Effect.gen(function* () {
         const { client } = yield* Countersign
         const admin = yield* client({}, "escalated")
-        yield* admin.approval_rules.replace({
+        yield* admin.approvalRules.replace({
           payload: {
             rules: [{ effect: "require_approval", review_seconds: 1, escalation_seconds: 600 }]
           }

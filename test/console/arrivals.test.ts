@@ -19,7 +19,7 @@ const openInbox = (organization: string, options: BrowserContextOptions = {}) =>
   Effect.gen(function* () {
     const { client, key } = yield* Countersign
     const admin = yield* client({}, organization)
-    yield* admin.approval_rules.replace({
+    yield* admin.approvalRules.replace({
       payload: {
         rules: [
           { tool: "pay.*", effect: "require_approval", review_seconds: 600 },

@@ -235,7 +235,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })(
         Effect.gen(function* () {
           const { client, clientWith, key } = yield* Countersign
           const admin = yield* client({ name: "owner" }, "refused")
-          yield* admin.approval_rules.replace({
+          yield* admin.approvalRules.replace({
             payload: {
               rules: [
                 { tool: "payments.*", effect: "require_approval", quorum: [{ count: 2 }] },

@@ -16,7 +16,7 @@ const completed = (admin: ClientCalls, id: ComparisonId) =>
 
 const compare = Effect.fnUntraced(function* (
   admin: ClientCalls,
-  params: { readonly task_id: TaskId },
+  params: { readonly id: TaskId },
   dataset_id?: DatasetId
 ) {
   const { comparison } = yield* admin.comparisons.create({

@@ -66,14 +66,14 @@ layer(environment, { excludeTestServices: true, timeout: "240 seconds" })("Copyi
       const at = yield* seedConsoleOrg("requested")
       const admin = yield* client({}, "requested")
       const secret = yield* key({}, "requested")
-      const { endpoints } = yield* admin.notification_endpoints.list()
+      const { endpoints } = yield* admin.notificationEndpoints.list()
       const endpoint = endpoints[0]?.id ?? ""
-      const { id: delivery } = yield* admin.notification_endpoints.test({ params: { id: endpoints[0]!.id } })
+      const { id: delivery } = yield* admin.notificationEndpoints.test({ params: { id: endpoints[0]!.id } })
       assert.isNotNull(delivery)
       const { dataset_id } = at
       assert.isNotNull(dataset_id)
       if (delivery === null || dataset_id === null) return
-      const { runs } = yield* admin.runs.list({ params: { task_id: at.task_id } })
+      const { runs } = yield* admin.runs.list({ params: { id: at.task_id } })
       const run = runs[0]?.trace_id ?? ""
       const { page, pageErrors } = yield* openSignedIn(secret, "/overview", withClipboard)
       yield* Effect.promise(async () => {

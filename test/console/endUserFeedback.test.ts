@@ -14,7 +14,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("End-u
     Effect.gen(function* () {
       const { client, key } = yield* Countersign
       const admin = yield* client({}, "origins")
-      const origins = Effect.map(admin.feedback_settings.get(), ({ allowed_origins }) => allowed_origins)
+      const origins = Effect.map(admin.feedbackSettings.get(), ({ allowed_origins }) => allowed_origins)
       const { page, pageErrors } = yield* openSignedIn(yield* key({}, "origins"), "/end-user-feedback")
       const field = page.getByLabel("Allowed origins")
       const save = page.getByRole("button", { name: "Save" })
@@ -37,7 +37,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("End-u
         (text) => text === "https://app.example.com\nhttps://other.example.com"
       )
       yield* Effect.promise(() => field.fill("https://mine.example.com"))
-      yield* admin.feedback_settings.replace({ payload: { allowed_origins: ["https://theirs.example.com"] } })
+      yield* admin.feedbackSettings.replace({ payload: { allowed_origins: ["https://theirs.example.com"] } })
       yield* Effect.promise(async () => {
         await save.click()
         await page.getByText("The origins changed while you were editing").waitFor()
@@ -56,7 +56,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("End-u
     Effect.gen(function* () {
       const { client, key } = yield* Countersign
       const admin = yield* client({}, "read origins")
-      yield* admin.feedback_settings.replace({ payload: { allowed_origins: ["https://app.example.com"] } })
+      yield* admin.feedbackSettings.replace({ payload: { allowed_origins: ["https://app.example.com"] } })
       const { page } = yield* openSignedIn(
         yield* key({ scopes: ["org_config.read"] }, "read origins"),
         "/end-user-feedback"

@@ -121,7 +121,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Webho
         const hook = yield* receiver
         hook.state.status = 503
         const admin = yield* client({}, "window")
-        const { endpoint } = yield* admin.notification_endpoints.create({ payload: { url: hook.url } })
+        const { endpoint } = yield* admin.notificationEndpoints.create({ payload: { url: hook.url } })
         const agent = yield* client({ preset: "runtime" }, "window")
         const { session_id } = yield* agent.sessions.create({})
         const { page } = yield* openSignedIn(yield* key({}, "window"), `/endpoints/${endpoint.id}`)
@@ -163,7 +163,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Webho
         const hook = yield* receiver
         hook.state.status = 503
         const admin = yield* client({}, "cooling")
-        const { endpoint } = yield* admin.notification_endpoints.create({ payload: { url: hook.url } })
+        const { endpoint } = yield* admin.notificationEndpoints.create({ payload: { url: hook.url } })
         const agent = yield* client({ preset: "runtime" }, "cooling")
         const { session_id } = yield* agent.sessions.create({})
         for (let step = 0; step < 5; step++) {
@@ -173,7 +173,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Webho
           })
         }
         yield* eventually(
-          admin.notification_endpoints.list(),
+          admin.notificationEndpoints.list(),
           ({ endpoints }) => (endpoints[0]?.cooldown_until ?? null) !== null
         )
         const { pageErrors, page } = yield* openSignedIn(
@@ -199,10 +199,10 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Webho
         const working = yield* receiver
         failing.state.status = 503
         const admin = yield* client({}, "log")
-        yield* admin.notification_endpoints.create({
+        yield* admin.notificationEndpoints.create({
           payload: { url: failing.url, description: "Failing team" }
         })
-        yield* admin.notification_endpoints.create({
+        yield* admin.notificationEndpoints.create({
           payload: { url: working.url, description: "Working team" }
         })
         const agent = yield* client({ preset: "runtime" }, "log")
@@ -257,7 +257,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Webho
           assert.strictEqual(await horizontalOverflow(page), 0)
         })
         // One audit entry for all of them.
-        const { entries } = yield* admin.audit_log.list({ query: { action: "endpoint.replayed" } })
+        const { entries } = yield* admin.auditLog.list({ query: { action: "endpoint.replayed" } })
         assert.deepStrictEqual(
           entries.map(({ detail }) => detail),
           [{ selected: 4, queued: 4, skipped: 0 }]
@@ -275,11 +275,11 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Webho
         const hook = yield* receiver
         hook.state.status = 410
         const admin = yield* client({}, "gone")
-        const { endpoint } = yield* admin.notification_endpoints.create({
+        const { endpoint } = yield* admin.notificationEndpoints.create({
           payload: { url: hook.url, description: "Old shop" }
         })
-        const { id } = yield* admin.notification_endpoints.test({ params: { id: endpoint.id } })
-        yield* eventually(admin.notification_endpoints.list(), ({ endpoints }) => !endpoints[0]!.active)
+        const { id } = yield* admin.notificationEndpoints.test({ params: { id: endpoint.id } })
+        yield* eventually(admin.notificationEndpoints.list(), ({ endpoints }) => !endpoints[0]!.active)
         const { pageErrors, page } = yield* openSignedIn(yield* key({}, "gone"), `/endpoints/${endpoint.id}`)
         yield* Effect.promise(async () => {
           await page.getByText("Disabled by a 410 Gone response on").waitFor()
@@ -305,7 +305,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Webho
         const { client, key } = yield* Countersign
         const hook = yield* receiver
         const admin = yield* client({}, "settings")
-        const { endpoint, secret } = yield* admin.notification_endpoints.create({
+        const { endpoint, secret } = yield* admin.notificationEndpoints.create({
           payload: { url: hook.url }
         })
         const { pageErrors, page } = yield* openSignedIn(
@@ -342,7 +342,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Webho
         for (const one of [secret, rotated]) {
           assert.isTrue((yield* Effect.promise(() => verify(sent!.body, sent!.headers, one))).ok)
         }
-        const { endpoints } = yield* admin.notification_endpoints.list()
+        const { endpoints } = yield* admin.notificationEndpoints.list()
         assert.deepStrictEqual(endpoints[0]?.events, ["approval.expired"])
         assert.strictEqual(endpoints[0]?.description, "Billing, staging")
         yield* Effect.promise(async () => {

@@ -22,13 +22,13 @@ const environment = Layer.provideMerge(Browser.layer, service())
         }
       })
       yield* admin.datasets.create({
-        params: { task_id: task.id },
+        params: { id: task.id },
         payload: { examples: [{ input: { text: "an invoice to Ada" }, answer: { payer: "Ada", amount: 1 } }] }
       })
       const give = (text: string, correction: Record<string, string | number>) =>
         Effect.gen(function* () {
           const run = yield* admin.tasks.run({
-            params: { task_id: task.id },
+            params: { id: task.id },
             payload: { input: { text }, answer: { payer: "Nobody", amount: 1 } }
           })
           return yield* admin.feedback.create({
@@ -243,7 +243,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Feedb
         for (const { id } of feedback) yield* admin.feedback.stage({ params: { id } })
         const { pageErrors, page } = yield* openSignedIn(yield* key({}, "base"), `/promotion/${task.id}`)
         yield* Effect.promise(() => page.getByText("0", { exact: true }).first().waitFor())
-        const params = { task_id: task.id }
+        const params = { id: task.id }
         const { dataset_id } = yield* admin.tasks.get({ params })
         // An example with the input of the correction: the promotion now replaces it instead of adding one.
         yield* admin.datasets.create({
@@ -328,7 +328,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Feedb
         await deleteShown("Delete this run?", "Run deleted")
         await page.getByText("Linus").or(page.getByText("Nobody")).first().waitFor()
       })
-      const { runs } = yield* admin.runs.list({ params: { task_id: task.id } })
+      const { runs } = yield* admin.runs.list({ params: { id: task.id } })
       assert.deepStrictEqual(
         runs.map(({ trace_id }) => trace_id),
         [feedback[1]?.inference_log_id]

@@ -123,7 +123,7 @@ const emptyPages: Readonly<Record<string, EmptyPage>> = {
   deliveries: {
     seed: (admin) =>
       Effect.as(
-        admin.notification_endpoints.create({ payload: { url: "http://127.0.0.1:9/hook" } }),
+        admin.notificationEndpoints.create({ payload: { url: "http://127.0.0.1:9/hook" } }),
         "/deliveries"
       ),
     record: "[data-delivery]",

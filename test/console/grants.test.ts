@@ -90,7 +90,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Grant
     Effect.gen(function* () {
       const { client, key } = yield* Countersign
       const admin = yield* client({}, "several")
-      yield* admin.approval_rules.replace({
+      yield* admin.approvalRules.replace({
         payload: { rules: [{ effect: "require_approval", quorum: [{ count: 2 }] }] }
       })
       const { refund } = yield* agentIn("several")

@@ -13,7 +13,7 @@ const busyInbox = (organization: string) =>
     const { client, key } = yield* Countersign
     const admin = yield* client({}, organization)
     yield* client({ preset: "reviewer", groups: ["ops"] }, organization)
-    yield* admin.approval_rules.replace({
+    yield* admin.approvalRules.replace({
       payload: {
         rules: [
           { tool: "payments.*", effect: "require_approval", summary_template: "Refund {cents|money:EUR}" },

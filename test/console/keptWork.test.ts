@@ -12,7 +12,7 @@ const createTask = Effect.fnUntraced(function* (organization: string) {
   const { client, key } = yield* Countersign
   const admin = yield* client({ name: "Grace" }, organization)
   const task = yield* admin.tasks.create({ payload: sortingTask })
-  return { admin, task, params: { task_id: task.id }, secret: yield* key({ name: "Ada" }, organization) }
+  return { admin, task, params: { id: task.id }, secret: yield* key({ name: "Ada" }, organization) }
 })
 
 layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Unsaved work", (it) => {
@@ -108,8 +108,8 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Unsav
         await page.getByText("Your unsaved changes are back").waitFor()
         await rules.getByText("payments.refund").waitFor()
       })
-      const { revision } = yield* admin.approval_rules.list()
-      yield* admin.approval_rules.replace({ payload: { revision, rules: [] } })
+      const { revision } = yield* admin.approvalRules.get()
+      yield* admin.approvalRules.replace({ payload: { revision, rules: [] } })
       yield* Effect.promise(async () => {
         await page.reload()
         await page.getByText(/They are based on revision/).waitFor()

@@ -124,7 +124,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("API k
         // The form has the same title as the secret: only the button tells that the key was created.
         await page.getByRole("button", { name: "I have saved it" }).waitFor()
       })
-      const { keys } = yield* (yield* client({}, "narrow")).api_keys.list()
+      const { keys } = yield* (yield* client({}, "narrow")).apiKeys.list()
       const made = keys.find(({ name }) => name === "Reader")
       assert.deepStrictEqual(made?.scopes, ["tasks.read"])
     }).pipe(Effect.scoped, Effect.orDie))
@@ -149,7 +149,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("API k
         await page.getByLabel(/^runtime/).check()
         await page.getByLabel("Groups").waitFor({ state: "detached" })
       })
-      const { keys } = yield* (yield* client({}, "groups")).api_keys.list()
+      const { keys } = yield* (yield* client({}, "groups")).apiKeys.list()
       assert.deepStrictEqual(keys.find(({ name }) => name === "Ben")?.groups, ["finance", "legal"])
     }).pipe(Effect.scoped, Effect.orDie))
 
@@ -157,8 +157,8 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("API k
     Effect.gen(function* () {
       const { client, key } = yield* Countersign
       const admin = yield* client({ name: "Owner" }, "edit")
-      yield* admin.api_keys.create({ payload: { name: "Ada", preset: "reviewer", email: "ada@example.com" } })
-      yield* admin.api_keys.create({ payload: { name: "Ben", preset: "reviewer" } })
+      yield* admin.apiKeys.create({ payload: { name: "Ada", preset: "reviewer", email: "ada@example.com" } })
+      yield* admin.apiKeys.create({ payload: { name: "Ben", preset: "reviewer" } })
       const { page, pageErrors } = yield* openSignedIn(yield* key({ name: "Owner" }, "edit"), "/keys")
       yield* Effect.promise(async () => {
         await page.getByRole("row").filter({ hasText: /Ada/ }).getByRole("button", { name: "Edit" }).click()
@@ -199,7 +199,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("API k
         await page.getByRole("button", { name: "I have saved it" }).click()
         await page.getByRole("row").filter({ hasText: "Log reader" }).getByText("custom").waitFor()
       })
-      const { keys } = yield* (yield* client({}, "custom")).api_keys.list()
+      const { keys } = yield* (yield* client({}, "custom")).apiKeys.list()
       const made = keys.find(({ name }) => name === "Log reader")
       assert.deepStrictEqual(
         [made?.preset, [...(made?.scopes ?? [])].toSorted()],
@@ -212,8 +212,8 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("API k
       const { client, key } = yield* Countersign
       const admin = yield* client({ name: "Owner" }, "list")
       for (const name of ["zebra agent", "Alpha agent", "old agent", "Ada"]) {
-        const { key: made } = yield* admin.api_keys.create({ payload: { name, preset: "runtime" } })
-        if (name === "old agent") yield* admin.api_keys.revoke({ params: { id: made.id } })
+        const { key: made } = yield* admin.apiKeys.create({ payload: { name, preset: "runtime" } })
+        if (name === "old agent") yield* admin.apiKeys.revoke({ params: { id: made.id } })
       }
       const { page, pageErrors } = yield* openSignedIn(yield* key({ name: "Owner" }, "list"), "/keys")
       const names = () => page.locator("tbody tr strong").allInnerTexts()
@@ -251,10 +251,10 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("API k
     Effect.gen(function* () {
       const { client, key } = yield* Countersign
       const admin = yield* client({ name: "Owner" }, "linked")
-      const { key: linked } = yield* admin.api_keys.create({
+      const { key: linked } = yield* admin.apiKeys.create({
         payload: { name: "Old agent", preset: "runtime" }
       })
-      yield* admin.api_keys.revoke({ params: { id: linked.id } })
+      yield* admin.apiKeys.revoke({ params: { id: linked.id } })
       const { page, pageErrors } = yield* openSignedIn(yield* key({ name: "Owner" }, "linked"), "/rules")
       yield* Effect.promise(async () => {
         await page.keyboard.press("Control+k")

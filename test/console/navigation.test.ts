@@ -78,7 +78,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("The p
           .waitFor()
       })
       const run = yield* admin.tasks.run({
-        params: { task_id: at.task_id },
+        params: { id: at.task_id },
         payload: { input: { text: "a new one" }, answer: { category: "other" } }
       })
       yield* admin.feedback.create({

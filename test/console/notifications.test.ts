@@ -74,7 +74,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Deskt
     Effect.gen(function* () {
       const { client, clientWith, key } = yield* Countersign
       const admin = yield* client({}, "desktop")
-      yield* admin.approval_rules.replace({
+      yield* admin.approvalRules.replace({
         payload: { rules: [{ effect: "require_approval", summary_template: "Refund {amount|number} EUR" }] }
       })
       const agent = yield* client({ preset: "runtime", name: "agent" }, "desktop")

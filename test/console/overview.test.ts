@@ -82,7 +82,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Overv
         const admin = yield* client({}, "exact")
         for (const score of [1, -1, -1] as const) {
           const run = yield* admin.tasks.run({
-            params: { task_id: at.task_id },
+            params: { id: at.task_id },
             payload: { input: { text: "one more" }, answer: { category: "other" } }
           })
           yield* admin.feedback.create({ payload: { inference_log_id: run.trace_id, score } })

@@ -14,7 +14,7 @@ const environment = Layer.provideMerge(Browser.layer, service())
     Effect.gen(function* () {
       const { client, key } = yield* Countersign
       const admin = yield* client({}, organization)
-      yield* admin.approval_rules.replace({
+      yield* admin.approvalRules.replace({
         payload: {
           rules: [
             { tool: "*", effect: "reject", reason: "Nothing" },
@@ -27,7 +27,7 @@ const environment = Layer.provideMerge(Browser.layer, service())
         await page.getByLabel("Tool").fill("search.products")
         await page.getByText("Matches rule 1").waitFor()
       })
-      const tools = Effect.map(admin.approval_rules.list(), ({ rules }) => rules.map(({ tool }) => tool))
+      const tools = Effect.map(admin.approvalRules.get(), ({ rules }) => rules.map(({ tool }) => tool))
       return { admin, pageErrors, page, tools }
     })
 
@@ -42,7 +42,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Rules
         await page.getByRole("status").getByText("Reading").waitFor()
         await page.getByText("Uses the unsaved rules on this page").waitFor()
       })
-      yield* admin.approval_rules.replace({ payload: { rules: [] } })
+      yield* admin.approvalRules.replace({ payload: { rules: [] } })
       yield* Effect.promise(async () => {
         await page.getByRole("button", { name: "Save rules" }).click()
         await page.getByText("The rules changed while you were editing").waitFor()
@@ -57,7 +57,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Rules
     Effect.gen(function* () {
       const { client, key } = yield* Countersign
       const admin = yield* client({}, "summary")
-      yield* admin.approval_rules.replace({ payload: { rules: [{ effect: "require_approval" }] } })
+      yield* admin.approvalRules.replace({ payload: { rules: [{ effect: "require_approval" }] } })
       const agent = yield* client({ preset: "runtime" }, "summary")
       const { session_id } = yield* agent.sessions.create({})
       yield* agent.sessions.step({
@@ -86,7 +86,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Rules
         await page.getByRole("button", { name: "Save rules" }).click()
         await page.getByText("Rules saved").waitFor()
       })
-      const [rule] = (yield* admin.approval_rules.list()).rules
+      const [rule] = (yield* admin.approvalRules.get()).rules
       assert.strictEqual(rule?.summary_template, "Refund {amount_cents|money:EUR} on {order}")
       assert.deepStrictEqual(pageErrors, [])
     }).pipe(Effect.scoped, Effect.orDie))
@@ -96,7 +96,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Rules
       const { client, key } = yield* Countersign
       const admin = yield* client({}, "quorum")
       yield* client({ preset: "reviewer", groups: ["finance"] }, "quorum")
-      yield* admin.approval_rules.replace({ payload: { rules: [{ effect: "require_approval" }] } })
+      yield* admin.approvalRules.replace({ payload: { rules: [{ effect: "require_approval" }] } })
       const { pageErrors, page } = yield* openSignedIn(yield* key({}, "quorum"), "/rules")
       yield* Effect.promise(async () => {
         await page.getByRole("button", { name: "Edit rule 1" }).click()
@@ -114,7 +114,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Rules
         await page.getByRole("button", { name: "Save rules" }).click()
         await page.getByText("Rules saved").waitFor()
       })
-      assert.deepStrictEqual((yield* admin.approval_rules.list()).rules[0]?.quorum, [
+      assert.deepStrictEqual((yield* admin.approvalRules.get()).rules[0]?.quorum, [
         { count: 2, group: "finance" }
       ])
       assert.deepStrictEqual(pageErrors, [])
@@ -124,7 +124,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Rules
     Effect.gen(function* () {
       const { client, key } = yield* Countersign
       const admin = yield* client({}, "warnings")
-      const { warnings } = yield* admin.approval_rules.replace({
+      const { warnings } = yield* admin.approvalRules.replace({
         payload: { rules: [{ tool: "payments.*", effect: "reject" }, { effect: "allow" }] }
       })
       assert.deepStrictEqual(warnings, [])
@@ -135,7 +135,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Rules
         await page.getByRole("button", { name: "Save rules" }).click()
         await page.getByText("Rules saved").waitFor()
       })
-      const saved = yield* admin.approval_rules.list()
+      const saved = yield* admin.approvalRules.get()
       assert.deepStrictEqual(
         saved.warnings.map(({ pointer }) => pointer),
         ["#/rules/0"]
@@ -200,7 +200,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Rules
         await page.getByText("Rules saved").waitFor()
       })
       assert.deepStrictEqual(yield* tools, ["search.*", "payments.*"])
-      const { rules } = yield* admin.approval_rules.list()
+      const { rules } = yield* admin.approvalRules.get()
       assert.deepInclude(rules[1], { effect: "allow", reason: "Payments require a second person" })
       assert.deepStrictEqual(pageErrors, [])
     }).pipe(Effect.scoped, Effect.orDie))
@@ -222,7 +222,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Rules
         })
       }
       const every = [{ pointer: "", op: "ends_with" as const, value: "@acme.com" }]
-      yield* admin.approval_rules.replace({
+      yield* admin.approvalRules.replace({
         payload: { rules: [{ effect: "reject", when: [{ pointer: "/to", op: "every", value: every }] }] }
       })
       const { pageErrors, page } = yield* openSignedIn(yield* key({}, "conditions"), "/rules")
@@ -272,7 +272,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Rules
         await page.getByRole("button", { name: "Save rules" }).click()
         await page.getByText("Rules saved").waitFor()
       })
-      const { rules } = yield* admin.approval_rules.list()
+      const { rules } = yield* admin.approvalRules.get()
       assert.deepStrictEqual(
         rules.map(({ reason, when }) => ({ reason, when })),
         [
@@ -328,7 +328,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Rules
         await page.getByRole("link", { name: "payments.refund" }).click()
         await page.waitForURL("**/approvals/apr_*")
       })
-      assert.deepStrictEqual((yield* admin.approval_rules.list()).rules, [])
+      assert.deepStrictEqual((yield* admin.approvalRules.get()).rules, [])
       assert.deepStrictEqual(pageErrors, [])
     }).pipe(Effect.scoped, Effect.orDie))
 
@@ -337,7 +337,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Rules
       const { client, key } = yield* Countersign
       const admin = yield* client({}, "suggested")
       const sql = yield* SqlClient.SqlClient
-      const { rules } = yield* admin.approval_rules.replace({
+      const { rules } = yield* admin.approvalRules.replace({
         payload: { rules: [{ tool: "drop", effect: "reject" }, { effect: "require_approval" }] }
       })
       const agent = yield* client({ preset: "runtime" }, "suggested")
@@ -377,12 +377,12 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Rules
         await page.getByText("In the list").waitFor()
         await page.getByText("Unsaved changes").waitFor()
       })
-      assert.lengthOf((yield* admin.approval_rules.list()).rules, 2)
+      assert.lengthOf((yield* admin.approvalRules.get()).rules, 2)
       yield* Effect.promise(async () => {
         await page.getByRole("button", { name: "Save rules" }).click()
         await page.getByText("Rules saved").waitFor()
       })
-      const saved = (yield* admin.approval_rules.list()).rules
+      const saved = (yield* admin.approvalRules.get()).rules
       assert.deepStrictEqual(
         saved.map(({ effect, id, tool }) => [tool, effect, rules.some((one) => one.id === id)]),
         [
@@ -398,7 +398,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Rules
     Effect.gen(function* () {
       const { client, key } = yield* Countersign
       const admin = yield* client({}, "shadow")
-      const live = yield* admin.approval_rules.replace({ payload: { rules: [{ effect: "allow" }] } })
+      const live = yield* admin.approvalRules.replace({ payload: { rules: [{ effect: "allow" }] } })
       const { session_id } = yield* admin.sessions.create({})
       const ask = (step_id: string) =>
         admin.sessions.step({
@@ -419,7 +419,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Rules
         await page.getByText("No differences").waitFor()
         await page.getByRole("button", { name: "Discard changes" }).click()
       })
-      assert.deepStrictEqual(yield* admin.approval_rules.list(), live)
+      assert.deepStrictEqual(yield* admin.approvalRules.get(), live)
       assert.strictEqual((yield* ask("one")).decision, "allow")
       yield* Effect.promise(async () => {
         await page.getByRole("button", { name: "Reload" }).press("Enter")
@@ -435,7 +435,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Rules
         await page.getByText("Shadow rules are live").waitFor()
         await page.getByText("There are no shadow rules").waitFor()
       })
-      const promoted = yield* admin.approval_rules.list()
+      const promoted = yield* admin.approvalRules.get()
       assert.deepInclude(promoted.rules[0], { effect: "reject", reason: "Frozen" })
       yield* Effect.promise(async () => {
         await page.getByRole("button", { name: "Save the rules on this page as shadow rules" }).click()
@@ -444,8 +444,8 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Rules
         await page.getByText("Shadow rules removed").waitFor()
         await page.getByText("There are no shadow rules").waitFor()
       })
-      assert.isFalse((yield* admin.approval_rules.shadow()).active)
-      assert.deepStrictEqual(yield* admin.approval_rules.list(), promoted)
+      assert.isFalse((yield* admin.approvalRules.getShadow()).active)
+      assert.deepStrictEqual(yield* admin.approvalRules.get(), promoted)
       assert.deepStrictEqual(pageErrors, [])
     }).pipe(Effect.scoped, Effect.orDie))
 })

@@ -24,7 +24,7 @@ const runsOfTwoTasks = Effect.fnUntraced(function* (organization: string) {
   const other = yield* desk.admin.tasks.create({ payload: { ...sortingTask, name: "answer letters" } })
   const log = (text: string, duration_ms = 2_000) =>
     desk.admin.tasks.run({
-      params: { task_id: other.id },
+      params: { id: other.id },
       payload: {
         input: { text },
         answer: { category: "other" },

@@ -14,7 +14,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Sessi
     Effect.gen(function* () {
       const { client, key } = yield* Countersign
       const admin = yield* client({}, "timeline")
-      yield* admin.approval_rules.replace({
+      yield* admin.approvalRules.replace({
         payload: { rules: [{ tool: "search.*", effect: "allow", reason: "Read-only" }] }
       })
       const ada = yield* client({ preset: "reviewer", name: "Ada" }, "timeline")
@@ -32,7 +32,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Sessi
         })
       // The events appear without reloading the page.
       yield* ask("one", "search.orders")
-      yield* agent.sessions.complete({
+      yield* agent.sessions.reportOutcome({
         params: { id: session_id, step_id: StepId.make("one") },
         payload: { status: "failed", error: "<b id=injected>no such order</b>" }
       })

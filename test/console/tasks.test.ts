@@ -73,7 +73,7 @@ const model = Effect.acquireRelease(
 /** Compares a candidate with these instructions over the whole newest dataset version. */
 const compare = Effect.fnUntraced(function* (
   admin: ClientCalls,
-  params: { readonly task_id: TaskId },
+  params: { readonly id: TaskId },
   instructions: string,
   dataset_id?: DatasetId
 ) {
@@ -161,7 +161,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Tasks
           return TaskId.make(page.url().split("/").at(-2) ?? "")
         })
         const admin = yield* client({}, "form")
-        const task = yield* admin.tasks.get({ params: { task_id: id } })
+        const task = yield* admin.tasks.get({ params: { id: id } })
         assert.deepInclude(task, { name: "Sort messages", instructions: "Sort the message." })
         assert.deepInclude(task.provider, { kind: "examples" })
         assert.deepStrictEqual(pageErrors, [])
@@ -490,7 +490,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Tasks
       })
       const { live_release_id } = yield* admin.tasks.get({ params })
       assert.notStrictEqual(live_release_id, task.live_release_id)
-      const { entries } = yield* admin.audit_log.list({ query: { target_id: live_release_id } })
+      const { entries } = yield* admin.auditLog.list({ query: { target_id: live_release_id } })
       assert.deepStrictEqual(
         entries.map(({ detail }) => detail),
         [{ task_id: task.id, comparison_id, force: true, reason: "The examples are <b>wrong</b>." }]

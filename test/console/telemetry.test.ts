@@ -80,7 +80,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Telem
           await page.getByText("No collector").waitFor()
         })
         const admin = yield* client()
-        assert.deepStrictEqual((yield* admin.telemetry_destinations.list()).destinations, [])
+        assert.deepStrictEqual((yield* admin.telemetryDestinations.list()).destinations, [])
         assert.strictEqual(peer.exports[0]?.headers.authorization, `Bearer ${TOKEN}`)
         assert.deepStrictEqual([...pageErrors, ...peer.faults], [])
       }).pipe(Effect.scoped, Effect.orDie),

@@ -49,7 +49,7 @@ describe("countersign serve", () => {
             assert.include(out, "requests   not logged; to log them, set COUNTERSIGN_LOG_REQUESTS=true")
             const listed = yield* Effect.promise(async () => {
               await using client = connect({ url, key })
-              return await client.api_keys.list()
+              return await client.apiKeys.list()
             })
             assert.deepStrictEqual(
               listed.keys.map((one) => [one.preset, one.name]),
@@ -85,7 +85,7 @@ describe("countersign serve", () => {
           const key = keyIn(yield* created.waitForStdout(/csk_\w+\n/)) ?? ""
           const listed = yield* Effect.promise(async () => {
             await using client = connect({ url, key })
-            return await client.api_keys.list()
+            return await client.apiKeys.list()
           })
           assert.lengthOf(listed.keys, 1)
         })
@@ -165,7 +165,7 @@ describe("countersign serve", () => {
           const count = (url: string, key: string) =>
             Effect.promise(async () => {
               await using client = connect({ url, key })
-              return await client.api_keys.list().then(
+              return await client.apiKeys.list().then(
                 ({ keys }) => keys.length,
                 (error: unknown) => String(error)
               )
@@ -308,8 +308,8 @@ describe("countersign demo", () => {
           assert.notInclude(played.out, "\u001b[", "no colours without a terminal")
           const left = yield* Effect.promise(async () => {
             await using client = connect({ url, key })
-            const { endpoints } = await client.notification_endpoints.list()
-            const { keys } = await client.api_keys.list()
+            const { endpoints } = await client.notificationEndpoints.list()
+            const { keys } = await client.apiKeys.list()
             const { sessions } = await client.sessions.list()
             return {
               endpoints: endpoints.length,

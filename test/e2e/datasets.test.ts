@@ -23,7 +23,7 @@ it.live(
         })
         const example = (number: number) => ({ input: { number }, answer: { text: "x".repeat(1_000) } })
         const dataset = yield* admin.datasets.create({
-          params: { task_id: task.id },
+          params: { id: task.id },
           payload: { examples: Array.makeBy(EXAMPLES, example) }
         })
         const exporting = yield* spawnCli(["datasets", "export", "--org", "acme", dataset.id], {

@@ -66,9 +66,9 @@ const environment = Effect.map(cloneDatabase, (url) => ({
 /** A pending step that an agent requested, and the reviewer who may decide it. */
 const createPendingStep = async (url: string, adminKey: string) => {
   const admin = connect({ url, key: adminKey })
-  const reviewerKey = await admin.api_keys.create({ payload: { name: "Ada", preset: "reviewer" } })
+  const reviewerKey = await admin.apiKeys.create({ payload: { name: "Ada", preset: "reviewer" } })
   const reviewer = connect({ url, key: reviewerKey.secret })
-  const agentKey = await admin.api_keys.create({ payload: { name: "agent", preset: "runtime" } })
+  const agentKey = await admin.apiKeys.create({ payload: { name: "agent", preset: "runtime" } })
   await using agent = connect({ url, key: agentKey.secret })
   const session = await agent.sessions.create()
   const step = await agent.sessions.step({
@@ -93,7 +93,7 @@ describe("an approval's webhook at a real receiver", () => {
         const { key, url } = yield* serve(yield* environment)
         const { admin, decide, reviewer, approval_id, secret } = yield* Effect.promise(async () => {
           const client = connect({ url, key })
-          const { secret } = await client.notification_endpoints.create({ payload: { url: hook } })
+          const { secret } = await client.notificationEndpoints.create({ payload: { url: hook } })
           await client.close()
           return { ...(await createPendingStep(url, key)), secret }
         })
@@ -134,7 +134,7 @@ describe("an approval's webhook at a real receiver", () => {
         const first = yield* serve(variables)
         yield* Effect.promise(async () => {
           const client = connect({ url: first.url, key: first.key })
-          await client.notification_endpoints.create({ payload: { url: hook } })
+          await client.notificationEndpoints.create({ payload: { url: hook } })
           await client.close()
           const { admin, reviewer } = await createPendingStep(first.url, first.key)
           await Promise.all([admin.close(), reviewer.close()])
@@ -147,7 +147,7 @@ describe("an approval's webhook at a real receiver", () => {
         const { body, headers } = yield* Queue.take(received)
         const { deliveries, id } = yield* Effect.promise(async () => {
           const client = connect({ url: second.url, key: first.key })
-          const { endpoints } = await client.notification_endpoints.list()
+          const { endpoints } = await client.notificationEndpoints.list()
           await client.close()
           return { deliveries: endpoints[0]?.pending_deliveries, id: String(JSON.parse(body).id) }
         })

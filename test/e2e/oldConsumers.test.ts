@@ -92,7 +92,7 @@ layer(service(), { excludeTestServices: true, timeout: "120 seconds" })("Consume
       Effect.gen(function* () {
         const { client, key, url } = yield* Countersign
         const { admin, endpoint, receiver, secret } = yield* seedEndpoint("old consumers")
-        yield* admin.approval_rules.replace({
+        yield* admin.approvalRules.replace({
           payload: {
             rules: [
               { tool: "payments.*", effect: "require_approval", quorum: [{ count: 2 }] },

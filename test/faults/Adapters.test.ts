@@ -90,10 +90,10 @@ layer(TestDatabase.layer, { excludeTestServices: true })("Adapters › faults", 
         const service = yield* startService
         const admin = yield* connected(url, adminKey)
         yield* Effect.promise(() =>
-          admin.approval_rules.replace({ payload: { rules: [{ action_class: "read", effect: "allow" }] } })
+          admin.approvalRules.replace({ payload: { rules: [{ action_class: "read", effect: "allow" }] } })
         )
         const { secret } = yield* Effect.promise(() =>
-          admin.api_keys.create({ payload: { name: program, preset: "runtime" } })
+          admin.apiKeys.create({ payload: { name: program, preset: "runtime" } })
         )
         const { session_id } = yield* Effect.promise(() => admin.sessions.create())
         const pending = Effect.promise(() =>

@@ -68,7 +68,7 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("Comparisons", (it) 
             }
           }
         })
-        const params = { task_id: task.id }
+        const params = { id: task.id }
         const [one, ...others] = sortingExamples(...numbers.map((number) => [`m${number}`, "other"] as const))
         yield* first.client.datasets.create({ params, payload: { examples: [one!, ...others] } })
 

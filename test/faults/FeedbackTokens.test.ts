@@ -48,8 +48,8 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("FeedbackTokens › 
             return response.status
           })
         for (let number = 0; number < TOKENS; number++) {
-          const { token, url } = yield* admin.feedback.create_token({
-            params: { trace_id },
+          const { token, url } = yield* admin.feedback.createToken({
+            params: { id: trace_id },
             payload: { max_uses: 1 }
           })
           const { pathname } = new URL(url)

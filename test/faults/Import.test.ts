@@ -20,7 +20,7 @@ it.live(
         const sql = yield* SqlClient.SqlClient
         const admin = yield* (yield* Countersign).client({}, "acme")
         const task = yield* admin.tasks.create({ payload: sortingTask })
-        const params = { task_id: task.id }
+        const params = { id: task.id }
         const startImport = spawnCli(["datasets", "import", "--org", "acme", "--task", task.id, "-"], {
           DATABASE_URL: Redacted.value(databaseUrl),
           COUNTERSIGN_MASTER_KEY: Buffer.from(Array.range(0, 31)).toString("base64")
@@ -44,7 +44,7 @@ it.live(
         )
         const [count] = yield* sql`SELECT count(*)::int AS examples FROM dataset_examples`
         assert.deepStrictEqual(count, { examples: 3 })
-        const { entries } = yield* admin.audit_log.list({ query: { action: "dataset.created" } })
+        const { entries } = yield* admin.auditLog.list({ query: { action: "dataset.created" } })
         assert.lengthOf(entries, 1)
       }).pipe(Effect.provide(Countersign.layer({ databaseUrl })))
     }).pipe(Effect.scoped),

@@ -50,7 +50,7 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("SessionStream › f
 
         let service = yield* start
         const direct = yield* connected(`http://127.0.0.1:${port}`)
-        yield* direct.approval_rules.replace({ payload: { rules: [{ tool: "search", effect: "allow" }] } })
+        yield* direct.approvalRules.replace({ payload: { rules: [{ tool: "search", effect: "allow" }] } })
         const { session_id } = yield* direct.sessions.create({})
         const [row] = yield* sql<{ readonly org_id: OrgId }>`
           SELECT org_id FROM agent_sessions WHERE session_id = ${session_id}

@@ -43,7 +43,7 @@ const startDeployment = Effect.fnUntraced(function* (
       return { process, url, client }
     })
   const first = yield* replica()
-  yield* Effect.promise(() => first.client.telemetry_destinations.create({ payload: { url: peer.url } }))
+  yield* Effect.promise(() => first.client.telemetryDestinations.create({ payload: { url: peer.url } }))
   const { id } = yield* Effect.promise(() => first.client.tasks.create({ payload: sortingTask }))
   return {
     peer,
@@ -55,7 +55,7 @@ const startDeployment = Effect.fnUntraced(function* (
         Promise.all(
           Array.from({ length: count }, async () => {
             const run = await client.tasks.run({
-              params: { task_id: id },
+              params: { id: id },
               payload: { input: { text: "a" }, answer: { category: "other" } }
             })
             return run.trace_id
@@ -67,16 +67,16 @@ const startDeployment = Effect.fnUntraced(function* (
 
 const counts = ({ client }: Replica) =>
   Effect.map(
-    Effect.promise(() => client.telemetry_destinations.list()),
+    Effect.promise(() => client.telemetryDestinations.list()),
     ({ destinations: [one] }) => [one?.pending_spans ?? 0, one?.dropped_spans ?? 0] as const
   )
 
 const listBatches = ({ client }: Replica) =>
   Effect.promise(async () => {
-    const { destinations } = await client.telemetry_destinations.list()
+    const { destinations } = await client.telemetryDestinations.list()
     const [one] = destinations
     if (one === undefined) return assert.fail("a destination")
-    return (await client.telemetry_destinations.deliveries({ params: { id: one.id } })).deliveries
+    return (await client.telemetryDestinations.listDeliveries({ params: { id: one.id } })).deliveries
   })
 
 /** Waits until the database counts these spans, as seen by a replica that recorded none of them. */

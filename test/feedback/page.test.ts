@@ -115,7 +115,7 @@ layer(Layer.mergeAll(layerService, Browser.layer), { excludeTestServices: true }
         assert.strictEqual(refused, "Your feedback was not sent. Please try again.")
         assert.lengthOf((yield* admin.feedback.list({})).feedback, 0)
 
-        yield* admin.feedback_settings.replace({ payload: { allowed_origins: [new URL(url).origin] } })
+        yield* admin.feedbackSettings.replace({ payload: { allowed_origins: [new URL(url).origin] } })
         const sent = yield* Effect.promise(async () => {
           await page.reload()
           await page.getByLabel("No", { exact: true }).check()

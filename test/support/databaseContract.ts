@@ -10,9 +10,9 @@ import { send } from "./service.ts"
 
 /** The seeded collector rejects spans, the seeded endpoint has no receiver, and there is no mail server. */
 const refused: Readonly<Record<string, number>> = {
-  "telemetry_destinations.test": 502,
-  "notification_endpoints.verify": 502,
-  "api_keys.verify_email": 409
+  "telemetryDestinations.test": 502,
+  "notificationEndpoints.verify": 502,
+  "apiKeys.verifyEmail": 409
 }
 
 /** Reads an event stream until it has a text. */

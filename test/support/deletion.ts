@@ -12,7 +12,7 @@ export const completed = (admin: ClientCalls, id: DeletionId) =>
 
 /** The inputs of all examples of a version. */
 export const inputsOf = (admin: ClientCalls, id: DatasetId) =>
-  Effect.map(admin.datasets.examples({ params: { id }, query: { limit: 100 } }), ({ examples }) =>
+  Effect.map(admin.datasets.listExamples({ params: { id }, query: { limit: 100 } }), ({ examples }) =>
     examples.map(({ input }) => input["text"]).toSorted()
   )
 
@@ -20,7 +20,7 @@ export const inputsOf = (admin: ClientCalls, id: DatasetId) =>
 export const recomputedDigest = Effect.fnUntraced(function* (admin: ClientCalls, id: DatasetId) {
   const sql = yield* SqlClient.SqlClient
   const version = yield* admin.datasets.get({ params: { id } })
-  const { examples } = yield* admin.datasets.examples({ params: { id }, query: { limit: 100 } })
+  const { examples } = yield* admin.datasets.listExamples({ params: { id }, query: { limit: 100 } })
   const content = ContentDigest.empty()
   for (const { answer, input } of examples) content.add(digestMember(input, answer))
   const erased = yield* sql<{ readonly content_hash: Uint8Array }>`

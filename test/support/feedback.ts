@@ -38,7 +38,7 @@ export const createNotesDesk = (organization: string) =>
       }
     })
     const { trace_id } = yield* admin.tasks.run({
-      params: { task_id: task.id },
+      params: { id: task.id },
       payload: { input: { text: "a" }, answer: { note: "b" } }
     })
     return { ...rest, admin, task, trace_id }

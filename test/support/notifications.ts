@@ -24,7 +24,7 @@ export const seedEndpoint = Effect.fnUntraced(function* (
   const countersign = yield* Countersign
   const admin = yield* countersign.client({}, organization)
   const receiver = yield* startScriptedServer(answers)
-  const { endpoint, secret } = yield* admin.notification_endpoints.create({
+  const { endpoint, secret } = yield* admin.notificationEndpoints.create({
     payload: { url: `${receiver.url}/hook/of-mine` }
   })
   return { admin, receiver, secret, endpoint, params: { id: endpoint.id } }
@@ -47,7 +47,10 @@ export const awaitDeliveries = (
   holds: (list: ReadonlyArray<DeliveryRecord>) => boolean
 ) =>
   eventually(
-    Effect.map(client.notification_endpoints.deliveries({ params: { id } }), (answer) => answer.deliveries),
+    Effect.map(
+      client.notificationEndpoints.listDeliveries({ params: { id } }),
+      (answer) => answer.deliveries
+    ),
     holds
   )
 

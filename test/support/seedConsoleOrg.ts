@@ -43,7 +43,7 @@ export const seedConsoleOrg = Effect.fnUntraced(function* (
   const reviewer = yield* client({ preset: "reviewer", name: texts.reviewer }, organization)
   const agent = yield* client({ preset: "runtime", name: texts.agent }, organization)
 
-  yield* admin.approval_rules.replace({
+  yield* admin.approvalRules.replace({
     payload: {
       rules: [
         { tool: "search.*", effect: "allow", reason: "Read-only" },
@@ -58,13 +58,13 @@ export const seedConsoleOrg = Effect.fnUntraced(function* (
       ]
     }
   })
-  yield* admin.approval_rules.replace_shadow({
+  yield* admin.approvalRules.replaceShadow({
     payload: { rules: [{ effect: "reject", reason: texts.text.slice(0, 900) }] }
   })
-  const { endpoint } = yield* admin.notification_endpoints.create({
+  const { endpoint } = yield* admin.notificationEndpoints.create({
     payload: { url: "http://127.0.0.1:9/hook" }
   })
-  yield* admin.telemetry_destinations.create({ payload: { url: "http://127.0.0.1:9/v1/traces" } })
+  yield* admin.telemetryDestinations.create({ payload: { url: "http://127.0.0.1:9/v1/traces" } })
   const taskIds = yield* seedTask(admin, reviewer, texts)
   const session = yield* agent.sessions.create({
     payload: { task_id: taskIds.task_id, metadata: { ticket: "4711", [texts.field]: texts.text } }
@@ -85,7 +85,7 @@ export const seedConsoleOrg = Effect.fnUntraced(function* (
       }
     })
   const reportOutcome = (step: string, error?: string) =>
-    agent.sessions.complete({
+    agent.sessions.reportOutcome({
       params: { id: session.session_id, step_id: StepId.make(step) },
       payload: error === undefined ? { status: "succeeded" } : { status: "failed", error }
     })
@@ -103,11 +103,11 @@ export const seedConsoleOrg = Effect.fnUntraced(function* (
   })
   yield* reportOutcome("3-refund", texts.text)
   yield* client({ preset: "integration", name: texts.reviewer }, organization)
-  const retired = yield* admin.api_keys.create({
+  const retired = yield* admin.apiKeys.create({
     payload: { name: "Retired worker", preset: "runtime", expires_at: yield* tomorrow }
   })
-  yield* admin.api_keys.revoke({ params: { id: retired.key.id } })
-  const { deliveries } = yield* admin.notification_endpoints.deliveries({ params: { id: endpoint.id } })
+  yield* admin.apiKeys.revoke({ params: { id: retired.key.id } })
+  const { deliveries } = yield* admin.notificationEndpoints.listDeliveries({ params: { id: endpoint.id } })
   return {
     ...taskIds,
     session_id: session.session_id,
@@ -137,7 +137,7 @@ const seedTask = Effect.fnUntraced(function* (admin: ClientCalls, reviewer: Clie
       }
     }
   })
-  const params = { task_id: task.id }
+  const params = { id: task.id }
   yield* admin.datasets.create({
     params,
     payload: {
@@ -167,7 +167,7 @@ const seedTask = Effect.fnUntraced(function* (admin: ClientCalls, reviewer: Clie
 const makeCorrector = (admin: ClientCalls, task_id: TaskId, texts: SeedTexts) =>
   Effect.fnUntraced(function* (text: string) {
     const run = yield* admin.tasks.run({
-      params: { task_id },
+      params: { id: task_id },
       payload: { input: { text }, answer: { category: "other", [texts.field]: "?" } }
     })
     const { id } = yield* admin.feedback.create({
@@ -187,9 +187,9 @@ const stageAndPromote = Effect.fnUntraced(function* (
   id: Effect.Success<ReturnType<ReturnType<typeof makeCorrector>>>
 ) {
   yield* reviewer.feedback.stage({ params: { id } })
-  const preview = yield* admin.feedback.preview({ params: { task_id } })
+  const preview = yield* admin.feedback.previewPromotion({ params: { id: task_id } })
   yield* admin.feedback.promote({
-    params: { task_id },
+    params: { id: task_id },
     payload: {
       base_dataset_id: preview.base_dataset_id,
       expected_feedback_revision: preview.feedback_revision

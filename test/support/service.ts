@@ -59,7 +59,7 @@ export const send = (
 /** A client whose key another client's key makes, so that both act in each other's sessions. */
 export const clientMadeBy = Effect.fnUntraced(function* (maker: ClientCalls, payload: NewApiKey) {
   const { clientWith } = yield* Countersign
-  const { secret } = yield* maker.api_keys.create({ payload })
+  const { secret } = yield* maker.apiKeys.create({ payload })
   return yield* clientWith(Redacted.make(secret))
 }, Effect.orDie)
 

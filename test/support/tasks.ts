@@ -41,7 +41,7 @@ export const createSortingTask = Effect.fnUntraced(function* (
   ...pairs: ReadonlyArray<readonly [text: string, category: string]>
 ) {
   const task = yield* admin.tasks.create({ payload: sortingTask })
-  const params = { task_id: task.id }
+  const params = { id: task.id }
   const [first, ...others] = sortingExamples(...pairs)
   if (first === undefined) throw new Error("a dataset needs an example")
   const dataset = yield* admin.datasets.create({ params, payload: { examples: [first, ...others] } })

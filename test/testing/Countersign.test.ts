@@ -44,8 +44,8 @@ const requestApproval = Effect.gen(function* () {
 
 /** Creates an endpoint that exists nowhere. */
 const createEndpoint = Effect.gen(function* () {
-  const { notification_endpoints } = yield* (yield* Countersign).client()
-  const { endpoint } = yield* notification_endpoints.create({
+  const { notificationEndpoints } = yield* (yield* Countersign).client()
+  const { endpoint } = yield* notificationEndpoints.create({
     payload: { url: "https://hooks.acme.com/countersign" }
   })
   return endpoint
@@ -101,7 +101,7 @@ describe("Countersign.layer › replacements", () => {
           const provider = { kind: "openai" as const, base_url: "https://models.acme.com/v1", model: "m" }
           const task = yield* tasks.create({ payload: { ...sortingTask, provider } })
           const problem = yield* Effect.flip(
-            tasks.run({ params: { task_id: task.id }, payload: { input: { text: "hello" } } })
+            tasks.run({ params: { id: task.id }, payload: { input: { text: "hello" } } })
           )
           assert.strictEqual(problem._tag, "PROVIDER_FAILED")
           assert.strictEqual((yield* Queue.take(sent)).url, "https://models.acme.com/v1/chat/completions")
@@ -120,7 +120,7 @@ describe("Countersign.layer › replacements", () => {
         const { tasks } = yield* (yield* Countersign).client()
         const task = yield* tasks.create({ payload: sortingTask })
         const { answer } = yield* tasks.run({
-          params: { task_id: task.id },
+          params: { id: task.id },
           payload: { input: { text: "hello" } }
         })
         assert.deepStrictEqual(answer, { category: "billing" })
@@ -223,10 +223,10 @@ layer(
   it.effect("each retry of a delivery is made when the clock reaches it, not before", () =>
     Effect.gen(function* () {
       const { id } = yield* createEndpoint
-      const { notification_endpoints } = yield* (yield* Countersign).client()
+      const { notificationEndpoints } = yield* (yield* Countersign).client()
       yield* requestApproval
       const attemptsAre = (count: number) =>
-        notification_endpoints.deliveries({ params: { id } }).pipe(
+        notificationEndpoints.listDeliveries({ params: { id } }).pipe(
           Effect.map(({ deliveries }) => deliveries[0]?.attempts),
           Effect.repeat({ until: (attempts) => attempts === count })
         )

@@ -25,7 +25,7 @@ const request = Effect.fnUntraced(function* (organization: string, tool = "payme
 const organizationWith = Effect.fnUntraced(function* (organization: string, rule: object = {}) {
   const { client } = yield* Countersign
   const admin = yield* client({ name: "owner" }, organization)
-  yield* admin.approval_rules.replace({
+  yield* admin.approvalRules.replace({
     payload: { rules: [{ effect: "require_approval", review_seconds: DAY, ...rule }] }
   })
   return admin
@@ -322,10 +322,12 @@ layer(service(), { timeout: "60 seconds" })("Countersign.advance", (it) => {
         )
         const pauses = times.slice(1).map((time, index) => time - (times[index] ?? 0))
         for (const [index, pause] of pauses.entries()) assert.isAbove(pause, pauses[index - 1] ?? 1_000)
-        const { endpoints } = yield* admin.notification_endpoints.list()
+        const { endpoints } = yield* admin.notificationEndpoints.list()
         const [endpoint] = endpoints
         if (endpoint === undefined) return assert.fail("there is an endpoint")
-        const { deliveries } = yield* admin.notification_endpoints.deliveries({ params: { id: endpoint.id } })
+        const { deliveries } = yield* admin.notificationEndpoints.listDeliveries({
+          params: { id: endpoint.id }
+        })
         assert.deepStrictEqual(
           deliveries.map(({ attempts, status }) => [attempts, status]),
           [[4, "delivered"]]
@@ -339,10 +341,12 @@ layer(service(), { timeout: "60 seconds" })("Countersign.advance", (it) => {
         const hook = yield* receiver(fails(Infinity), "given up")
         yield* request("given up")
         yield* advance("5 days")
-        const { endpoints } = yield* admin.notification_endpoints.list()
+        const { endpoints } = yield* admin.notificationEndpoints.list()
         const [endpoint] = endpoints
         if (endpoint === undefined) return assert.fail("there is an endpoint")
-        const { deliveries } = yield* admin.notification_endpoints.deliveries({ params: { id: endpoint.id } })
+        const { deliveries } = yield* admin.notificationEndpoints.listDeliveries({
+          params: { id: endpoint.id }
+        })
         assert.deepStrictEqual(
           deliveries.map(({ attempts, status }) => [attempts, status]),
           [[hook.requests.length, "failed"]]
@@ -357,36 +361,40 @@ layer(service(), { timeout: "60 seconds" })("Countersign.advance", (it) => {
         const { advance, client } = yield* Countersign
         const admin = yield* client({}, "retention")
         const { id: task_id } = yield* admin.tasks.create({ payload: sortingTask })
-        const { revision } = yield* admin.retention_settings.get()
-        yield* admin.retention_settings.replace({ payload: { run_days: 90, revision } })
+        const { revision } = yield* admin.retentionSettings.get()
+        yield* admin.retentionSettings.replace({ payload: { run_days: 90, revision } })
         const { trace_id } = yield* admin.tasks.run({
-          params: { task_id },
+          params: { id: task_id },
           payload: { input: { text: "a" }, answer: { category: "other" } }
         })
         yield* advance("89 days")
-        assert.strictEqual((yield* admin.runs.get({ params: { trace_id } })).trace_id, trace_id)
+        assert.strictEqual((yield* admin.runs.get({ params: { id: trace_id } })).trace_id, trace_id)
         yield* advance("2 days")
-        assert.propertyVal(yield* Effect.flip(admin.runs.get({ params: { trace_id } })), "_tag", "NOT_FOUND")
+        assert.propertyVal(
+          yield* Effect.flip(admin.runs.get({ params: { id: trace_id } })),
+          "_tag",
+          "NOT_FOUND"
+        )
       }))
 
     test("removes sessions with their approvals, deliveries and expired keys in one move, and keeps what is younger", () =>
       Effect.gen(function* () {
         const { advance, client, receiver } = yield* Countersign
         const admin = yield* organizationWith("all retention")
-        const { revision } = yield* admin.retention_settings.get()
-        yield* admin.retention_settings.replace({ payload: { session_days: 20, revision } })
+        const { revision } = yield* admin.retentionSettings.get()
+        yield* admin.retentionSettings.replace({ payload: { session_days: 20, revision } })
         yield* receiver(undefined, "all retention")
-        const { endpoints } = yield* admin.notification_endpoints.list()
+        const { endpoints } = yield* admin.notificationEndpoints.list()
         const endpoint = endpoints[0]?.id ?? assert.fail("there is an endpoint")
         const countOf = Effect.map(
-          admin.notification_endpoints.deliveries({ params: { id: endpoint } }),
+          admin.notificationEndpoints.listDeliveries({ params: { id: endpoint } }),
           ({ deliveries }) => deliveries.length
         )
-        const namesOf = Effect.map(admin.api_keys.list({ query: {} }), ({ keys }) =>
+        const namesOf = Effect.map(admin.apiKeys.list({ query: {} }), ({ keys }) =>
           keys.map(({ name }) => name)
         )
         const maker = yield* client({ name: "maker" }, "all retention")
-        yield* maker.api_keys.create({
+        yield* maker.apiKeys.create({
           payload: {
             name: "short-lived",
             preset: "runtime",

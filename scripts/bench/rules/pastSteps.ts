@@ -51,7 +51,7 @@ const measureTest = Effect.fnUntraced(function* (
   const sampling = setInterval(() => (peak = Math.max(peak, megabytes())), SAMPLE_MILLIS)
   const before = process.cpuUsage()
   const since = DateTime.subtract(yield* DateTime.now, { days: 30 })
-  const lines = yield* client.approval_rules.test({ payload: { rules, since } })
+  const lines = yield* client.approvalRules.test({ payload: { rules, since } })
   const steps = yield* Stream.runFold(
     lines,
     () => 0,

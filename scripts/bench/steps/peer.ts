@@ -409,7 +409,7 @@ app.post<{
   Params: { task_id: string }
   Body: { input: object; answer: object; session_id?: string | null; metadata?: object }
 }>(
-  "/v1/tasks/:task_id/run",
+  "/v1/tasks/:id/run",
   {
     schema: {
       body: {

@@ -70,11 +70,11 @@ const task = {
 const seedByApi = (service: Service, urls: ReadonlyArray<string>) =>
   Effect.gen(function* () {
     const client = yield* Client
-    const agent = yield* client.api_keys.create({ payload: { name: "agent", preset: "admin" } })
-    const reviewer = yield* client.api_keys.create({ payload: { name: "reviewer", preset: "reviewer" } })
-    const replaced = yield* client.approval_rules.replace({ payload: { rules } })
+    const agent = yield* client.apiKeys.create({ payload: { name: "agent", preset: "admin" } })
+    const reviewer = yield* client.apiKeys.create({ payload: { name: "reviewer", preset: "reviewer" } })
+    const replaced = yield* client.approvalRules.replace({ payload: { rules } })
     const endpoints = yield* Effect.forEach(urls, (url) =>
-      client.notification_endpoints.create({ payload: { url } })
+      client.notificationEndpoints.create({ payload: { url } })
     )
     const sessions = yield* Effect.replicateEffect(
       client.sessions.create({ payload: { metadata: { agent: "bench" } } }),
@@ -83,7 +83,7 @@ const seedByApi = (service: Service, urls: ReadonlyArray<string>) =>
     )
     const { id: task_id } = yield* client.tasks.create({ payload: task })
     // The first run of a task locks its schemas.
-    yield* client.tasks.run({ params: { task_id }, payload: run })
+    yield* client.tasks.run({ params: { id: task_id }, payload: run })
     return {
       agent: { id: agent.key.id, name: agent.key.name, secret: agent.secret },
       reviewer: { id: reviewer.key.id, name: reviewer.key.name, secret: reviewer.secret },

@@ -36,7 +36,7 @@ export const runDataset = async (world: World): Promise<DatasetHistory> => {
   const { id: task_id } = await untilAnswered(() =>
     world.clientOf(admin).tasks.create({ headers: taskKey, payload: task })
   )
-  const params = { task_id }
+  const params = { id: task_id }
   const datasetKey = key()
   const { id: first } = await untilAnswered(() =>
     world.clientOf(admin).datasets.create({
@@ -120,7 +120,7 @@ const makeDatasetClient = (
 ) => {
   const { random } = world
   const { admin } = world.people
-  const params = { task_id }
+  const params = { id: task_id }
   /** Promotions that may be sent again: their preview may be outdated by then. */
   const promotions: Array<Promotion> = []
 
@@ -128,7 +128,7 @@ const makeDatasetClient = (
     await recorder.call(name, { kind: "preview" }, async () => {
       const { base_dataset_id, corrections, feedback_revision } = await world
         .clientOf(admin)
-        .feedback.preview({ params, query: { limit: 100 } })
+        .feedback.previewPromotion({ params, query: { limit: 100 } })
       const staged = corrections.map(({ id }) => id).toSorted()
       const key = random() < 0.5 ? randomUUID() : null
       promotions.push({ base: base_dataset_id, staged, revision: feedback_revision, key })

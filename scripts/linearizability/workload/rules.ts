@@ -63,7 +63,7 @@ export const changeRules = async (
   for (let change = 1; !world.isOver(); change++) {
     if (known === undefined || world.random() < 0.4) {
       await recorder.call(name, { kind: "get" }, async () => {
-        known = rulesState(await world.clientOf(world.people.admin).approval_rules.list())
+        known = rulesState(await world.clientOf(world.people.admin).approvalRules.get())
         return rulesAnswer(known)
       })
     } else {
@@ -72,7 +72,7 @@ export const changeRules = async (
       await recorder.call(name, { kind: "replace", revision, mark }, async () => {
         const replaced = await world
           .clientOf(world.people.admin)
-          .approval_rules.replace({ payload: { rules: markedRules(mark), revision } })
+          .approvalRules.replace({ payload: { rules: markedRules(mark), revision } })
         known = rulesState(replaced)
         return rulesAnswer(known)
       })

@@ -188,9 +188,10 @@ const makeSessionClient = (
     complete: async () => {
       const [step] = pick(random, [...steps])
       await recorder.call(`agent ${++agents % 2}`, { kind: "report the outcome", step }, async () => {
-        await world
-          .clientOf(agent)
-          .sessions.complete({ params: { id: session_id, step_id: step }, payload: { status: "succeeded" } })
+        await world.clientOf(agent).sessions.reportOutcome({
+          params: { id: session_id, step_id: step },
+          payload: { status: "succeeded" }
+        })
         return "recorded"
       })
     },

@@ -37,8 +37,8 @@ export type ReleaseAgreement = typeof ReleaseAgreement.Type
 /** The history of agreement. */
 export class ConsoleAgreementApi extends HttpApiGroup.make("agreement")
   .add(
-    HttpApiEndpoint.get("history", "/:task_id", {
-      params: { task_id: TaskId },
+    HttpApiEndpoint.get("history", "/:id", {
+      params: { id: TaskId },
       success: Schema.Struct({
         /** The newest releases, oldest first. */
         releases: Schema.Array(ReleaseAgreement)

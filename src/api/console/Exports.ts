@@ -56,8 +56,8 @@ export class ConsoleExportsApi extends HttpApiGroup.make("exports")
       success,
       error: RateLimited
     }).middleware(requires("feedback.read")),
-    HttpApiEndpoint.get("runs", "/tasks/:task_id/runs", {
-      params: { task_id: TaskId },
+    HttpApiEndpoint.get("runs", "/tasks/:id/runs", {
+      params: { id: TaskId },
       query: { ...format, ...runFilter },
       success,
       error: [NotFound, RateLimited]

@@ -59,8 +59,8 @@ export type PlaygroundAnswer = typeof PlaygroundAnswer.Type
 /** The playground. It needs the scope of comparisons, because it calls models as they do. */
 export class ConsolePlaygroundApi extends HttpApiGroup.make("playground")
   .add(
-    HttpApiEndpoint.post("answer", "/:task_id", {
-      params: { task_id: TaskId },
+    HttpApiEndpoint.post("answer", "/:id", {
+      params: { id: TaskId },
       payload: PlaygroundRequest,
       success: PlaygroundAnswer,
       error: [NotFound, InvalidInput, RateLimited]

@@ -17,8 +17,8 @@ export const createClient = Effect.fnUntraced(function* (
   name: string
 ) {
   const { secret } = yield* Effect.acquireRelease(
-    admin.api_keys.create({ payload: { name, preset } }).pipe(during(`creating the key of the ${name}`)),
-    ({ key }) => Effect.ignore(admin.api_keys.revoke({ params: { id: key.id } }))
+    admin.apiKeys.create({ payload: { name, preset } }).pipe(during(`creating the key of the ${name}`)),
+    ({ key }) => Effect.ignore(admin.apiKeys.revoke({ params: { id: key.id } }))
   )
   return yield* clientFor(service, Redacted.make(secret, { label: "ApiKey" }))
 })

@@ -102,7 +102,7 @@ export const playDemo = Effect.fnUntraced(function* (service: DemoService, recei
 /** Creates an endpoint, which is removed at the end, and returns its secret. */
 const createEndpoint = (admin: EffectCalls, url: string) =>
   Effect.acquireRelease(
-    admin.notification_endpoints
+    admin.notificationEndpoints
       .create({ payload: { url, events: ["approval.requested", "approval.approved"] } })
       .pipe(
         Effect.catchTag("INVALID_URL", (refused) =>
@@ -116,7 +116,7 @@ const createEndpoint = (admin: EffectCalls, url: string) =>
         ),
         during("creating the endpoint")
       ),
-    ({ endpoint }) => Effect.ignore(admin.notification_endpoints.remove({ params: { id: endpoint.id } }))
+    ({ endpoint }) => Effect.ignore(admin.notificationEndpoints.remove({ params: { id: endpoint.id } }))
   ).pipe(Effect.map(({ secret }) => secret))
 
 /** Opens a session, which is closed at the end. */

@@ -96,7 +96,7 @@ export const playLearning = Effect.fnUntraced(function* (service: DemoService, m
       }
     })
     .pipe(during("creating the task"))
-  const params = { task_id: task.id }
+  const params = { id: task.id }
   const dataset = yield* admin.datasets
     .create({ params, payload: { examples: knownExamples } })
     .pipe(during("creating the dataset"))
@@ -119,7 +119,9 @@ export const playLearning = Effect.fnUntraced(function* (service: DemoService, m
     "…"
   )
 
-  const preview = yield* admin.feedback.preview({ params, query: {} }).pipe(during("reading the preview"))
+  const preview = yield* admin.feedback
+    .previewPromotion({ params, query: {} })
+    .pipe(during("reading the preview"))
   const { dataset: next } = yield* admin.feedback
     .promote({
       params,
@@ -166,7 +168,7 @@ const share = (right: number, of: number): string =>
   `${right} of ${of} (${((100 * right) / of).toFixed(0)} %)`
 
 const ask = (client: EffectCalls, task_id: TaskId, text: string) =>
-  client.tasks.run({ params: { task_id }, payload: { input: { text } } }).pipe(during("running the task"))
+  client.tasks.run({ params: { id: task_id }, payload: { input: { text } } }).pipe(during("running the task"))
 
 /** Answers messages with the live release, and counts the right answers. */
 const countRight = (client: EffectCalls, task_id: TaskId, messages: Messages) =>

@@ -150,7 +150,7 @@ const readTools = (client: CountersignClient): ReadonlyArray<ServedTool> => [
     },
     reads,
     {},
-    (_, options) => client.notification_endpoints.list({}, options)
+    (_, options) => client.notificationEndpoints.list({}, options)
   ),
   tool(
     {
@@ -161,7 +161,7 @@ const readTools = (client: CountersignClient): ReadonlyArray<ServedTool> => [
     reads,
     { endpoint_id: endpoint },
     ({ endpoint_id }, options) =>
-      client.notification_endpoints.deliveries({ params: { id: endpoint_id } }, options)
+      client.notificationEndpoints.listDeliveries({ params: { id: endpoint_id } }, options)
   ),
   tool(
     {
@@ -172,7 +172,10 @@ const readTools = (client: CountersignClient): ReadonlyArray<ServedTool> => [
     reads,
     { endpoint_id: endpoint, delivery_id: delivery },
     ({ delivery_id, endpoint_id }, options) =>
-      client.notification_endpoints.delivery({ params: { id: endpoint_id, delivery: delivery_id } }, options)
+      client.notificationEndpoints.getDelivery(
+        { params: { id: endpoint_id, delivery_id: delivery_id } },
+        options
+      )
   ),
   tool(
     {
@@ -222,7 +225,7 @@ const readTools = (client: CountersignClient): ReadonlyArray<ServedTool> => [
     },
     reads,
     {},
-    (_, options) => client.approval_rules.list({}, options)
+    (_, options) => client.approvalRules.get({}, options)
   ),
   tool(
     {
@@ -238,7 +241,7 @@ const readTools = (client: CountersignClient): ReadonlyArray<ServedTool> => [
       until: Schema.optionalKey(described("End of the window, RFC 3339. Default: now."))
     },
     async ({ since, until, rules }, options) => {
-      const lines = await client.approval_rules.test(
+      const lines = await client.approvalRules.test(
         {
           payload: {
             rules: readRules(rules),
@@ -270,7 +273,10 @@ const writeTools = (client: CountersignClient): ReadonlyArray<ServedTool> => [
     writes,
     { endpoint_id: endpoint, delivery_id: delivery },
     ({ delivery_id, endpoint_id }, options) =>
-      client.notification_endpoints.replay({ params: { id: endpoint_id, delivery: delivery_id } }, options)
+      client.notificationEndpoints.replayDelivery(
+        { params: { id: endpoint_id, delivery_id: delivery_id } },
+        options
+      )
   ),
   tool(
     {
@@ -285,7 +291,7 @@ const writeTools = (client: CountersignClient): ReadonlyArray<ServedTool> => [
       until: Schema.optionalKey(described("End of the window, RFC 3339. Default: now."))
     },
     ({ endpoint_id, since, until }, options) =>
-      client.notification_endpoints.replay_window(
+      client.notificationEndpoints.replayDeliveries(
         { params: { id: endpoint_id }, payload: { since, ...(until === undefined ? {} : { until }) } },
         options
       )
@@ -305,7 +311,7 @@ const writeTools = (client: CountersignClient): ReadonlyArray<ServedTool> => [
       })
     },
     ({ revision, rules }, options) =>
-      client.approval_rules.replace({ payload: { rules: readRules(rules), revision } }, options)
+      client.approvalRules.replace({ payload: { rules: readRules(rules), revision } }, options)
   ),
   tool(
     {

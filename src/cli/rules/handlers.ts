@@ -137,23 +137,23 @@ const lists = {
   live: {
     command: "rules",
     read: Effect.gen(function* () {
-      const { approval_rules } = yield* Client
-      const { revision, rules } = yield* approval_rules.list({})
+      const { approvalRules } = yield* Client
+      const { revision, rules } = yield* approvalRules.get({})
       return { revision, rules, known: rules, exists: true } satisfies CurrentRules
     }),
     replace: (payload: ReplaceApprovalRules) =>
-      Effect.flatMap(Client, ({ approval_rules }) => approval_rules.replace({ payload }))
+      Effect.flatMap(Client, ({ approvalRules }) => approvalRules.replace({ payload }))
   },
   shadow: {
     command: "rules shadow",
     read: Effect.gen(function* () {
-      const { approval_rules } = yield* Client
-      const { active, revision, rules } = yield* approval_rules.shadow({})
-      const live = yield* approval_rules.list({})
+      const { approvalRules } = yield* Client
+      const { active, revision, rules } = yield* approvalRules.getShadow({})
+      const live = yield* approvalRules.get({})
       return { revision, rules, known: [...rules, ...live.rules], exists: active } satisfies CurrentRules
     }),
     replace: (payload: ReplaceApprovalRules) =>
-      Effect.flatMap(Client, ({ approval_rules }) => approval_rules.replace_shadow({ payload }))
+      Effect.flatMap(Client, ({ approvalRules }) => approvalRules.replaceShadow({ payload }))
   }
 } as const
 
@@ -312,14 +312,14 @@ export const testRules = (
           `${flag} must be a duration such as 30d, or a time such as 2026-11-01T00:00:00Z`
         )
       }
-      const { approval_rules } = yield* Client
+      const { approvalRules } = yield* Client
       const payload = {
         rules: withKnownIds(parsed.rules, []),
         since: since.value,
         // The service's clock may be ahead of this one.
         ...(Option.isNone(flags.until) ? {} : { until: until.value })
       }
-      const lines = yield* approval_rules.test({ payload }).pipe(locateFaults(flags.path, parsed))
+      const lines = yield* approvalRules.test({ payload }).pipe(locateFaults(flags.path, parsed))
       let wouldRun: number | undefined
       yield* Stream.runForEach(lines, (line) =>
         Effect.gen(function* () {
@@ -355,11 +355,11 @@ export const listShadowDifferences = (
   withClient(
     flags,
     Effect.gen(function* () {
-      const { approval_rules } = yield* Client
+      const { approvalRules } = yield* Client
       let left = flags.limit
       let cursor: ShadowCursor | undefined
       do {
-        const page = yield* approval_rules.shadow_differences({
+        const page = yield* approvalRules.listShadowDifferences({
           query: { limit: Math.min(100, left), ...(cursor === undefined ? {} : { cursor }) }
         })
         if (flags.json)
@@ -389,8 +389,8 @@ export const promoteShadowRules = (flags: Connection & { readonly revision: numb
       }
       const live = yield* lists.live.read
       yield* Console.log(describeChange(live, shadow.rules))
-      const { approval_rules } = yield* Client
-      const promoted = yield* approval_rules.promote_shadow({
+      const { approvalRules } = yield* Client
+      const promoted = yield* approvalRules.promoteShadow({
         payload: { revision: live.revision, shadow_revision: shadow.revision }
       })
       yield* Console.error(`promoted: ${describeRevision(promoted)}`)
@@ -402,8 +402,8 @@ export const removeShadowRules = (flags: Connection) =>
   withClient(
     flags,
     Effect.gen(function* () {
-      const { approval_rules } = yield* Client
-      yield* approval_rules.remove_shadow({})
+      const { approvalRules } = yield* Client
+      yield* approvalRules.removeShadow({})
       yield* Console.error("there are no shadow rules")
     })
   )

@@ -80,7 +80,7 @@ export const importRuns = Effect.fnUntraced(function* ({
   const send = Effect.fnUntraced(function* (batch: ReadonlyArray<NumberedRun>) {
     const { runs } = yield* Client
     const { problems, runs: stored } = yield* runs
-      .import({ params: { task_id: task }, payload: { runs: batch.map(({ run }) => run) } })
+      .import({ params: { id: task }, payload: { runs: batch.map(({ run }) => run) } })
       .pipe(
         Effect.tapError((error) => (isUnavailable(error) ? reportRetries(error) : Effect.void)),
         // An import that is repeated imports nothing twice.

@@ -42,7 +42,7 @@ export const feedbackAtom = Atom.family((list: FeedbackList) =>
 
 /** The preview of promoting a task's staged corrections, with the newest 50 of them. */
 export const promotionPreviewAtom = Atom.family((task_id: TaskId) =>
-  Atom.make(apiClient.feedback.preview({ params: { task_id }, query: { limit: 50 } }))
+  Atom.make(apiClient.feedback.previewPromotion({ params: { id: task_id }, query: { limit: 50 } }))
 )
 
 /** Refreshes the lists that a reviewed correction left and entered, and the promotion preview. */

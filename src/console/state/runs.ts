@@ -7,7 +7,7 @@ import { refreshRunLists } from "./runFilter.ts"
 
 /** One run. */
 export const runAtom = Atom.family((trace_id: TraceId) =>
-  Atom.make(apiClient.runs.get({ params: { trace_id } }))
+  Atom.make(apiClient.runs.get({ params: { id: trace_id } }))
 )
 
 /** The newest feedback on a run. */
@@ -17,7 +17,7 @@ export const runFeedbackAtom = Atom.family((inference_log_id: TraceId) =>
 
 /** Feedback by release and day, of the last 30 days. */
 export const qualityAtom = Atom.family((task_id: TaskId) =>
-  Atom.make(apiClient.feedback.quality({ params: { task_id }, query: {} }))
+  Atom.make(apiClient.feedback.getQuality({ params: { id: task_id }, query: {} }))
 )
 
 /** Refreshes the data that a deleted run was part of. */

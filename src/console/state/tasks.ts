@@ -29,14 +29,14 @@ export const refreshTaskLists = (): void => {
 
 /** One task. */
 export const taskAtom = Atom.family((task_id: TaskId) =>
-  Atom.make(apiClient.tasks.get({ params: { task_id } }))
+  Atom.make(apiClient.tasks.get({ params: { id: task_id } }))
 )
 
 /** The versions of a task's dataset, newest first. */
 export const datasetsAtom = Atom.family((task_id: TaskId) =>
   pagedAtom(
     (cursor: DatasetId | undefined) =>
-      apiClient.datasets.list({ params: { task_id }, query: cursorQuery(cursor) }),
+      apiClient.datasets.list({ params: { id: task_id }, query: cursorQuery(cursor) }),
     "datasets"
   )
 )
@@ -45,7 +45,7 @@ export const datasetsAtom = Atom.family((task_id: TaskId) =>
 export const comparisonsAtom = Atom.family((task_id: TaskId) =>
   pagedAtom(
     (cursor: ComparisonId | undefined) =>
-      apiClient.comparisons.list({ params: { task_id }, query: cursorQuery(cursor) }),
+      apiClient.comparisons.list({ params: { id: task_id }, query: cursorQuery(cursor) }),
     "comparisons"
   )
 )
@@ -54,17 +54,17 @@ export const comparisonsAtom = Atom.family((task_id: TaskId) =>
 export const releasesAtom = Atom.family((task_id: TaskId) =>
   pagedAtom(
     (cursor: ReleaseId | undefined) =>
-      apiClient.releases.list({ params: { task_id }, query: cursorQuery(cursor) }),
+      apiClient.releases.list({ params: { id: task_id }, query: cursorQuery(cursor) }),
     "releases"
   )
 )
 
 /** The changes of a release since the one that was live before. */
 export const releaseChangesAtom = Atom.family((id: ReleaseId) =>
-  Atom.make(apiClient.releases.changes({ params: { id } }))
+  Atom.make(apiClient.releases.getChanges({ params: { id } }))
 )
 
 /** A task's canary, if it has one. */
 export const canaryAtom = Atom.family((task_id: TaskId) =>
-  Atom.make(apiClient.canaries.get({ params: { task_id } }))
+  Atom.make(apiClient.canaries.get({ params: { id: task_id } }))
 )

@@ -1,5 +1,5 @@
 /**
- * Authentication and CORS of the one operation that browsers of end users call, `POST /v1/runs/:trace_id/end-user-feedback`.
+ * Authentication and CORS of the one operation that browsers of end users call, `POST /v1/runs/:id/end-user-feedback`.
  * No other operation accepts a feedback token or has headers of CORS.
  *
  * A preflight has no token, so it cannot tell whose page asks: it lets any page try, which tells the page nothing. The

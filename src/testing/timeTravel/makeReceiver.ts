@@ -57,7 +57,7 @@ export const makeReceiver = Effect.fnUntraced(function* (
         server.closeAllConnections()
       })
   )
-  const created = yield* Effect.orDie(admin.notification_endpoints.create({ payload: { url } }))
+  const created = yield* Effect.orDie(admin.notificationEndpoints.create({ payload: { url } }))
   secret.resolve(created.secret)
   const receiver: TestReceiver = {
     url,

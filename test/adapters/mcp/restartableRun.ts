@@ -28,7 +28,7 @@ export const restartableRun = Effect.gen(function* () {
   yield* Effect.addFinalizer(() => Effect.promise(() => admin.close()))
   // A key cannot decide what it has asked itself.
   const agent = yield* Effect.promise(() =>
-    admin.api_keys.create({ payload: { name: "agent", preset: "runtime" } })
+    admin.apiKeys.create({ payload: { name: "agent", preset: "runtime" } })
   )
   return {
     url,

@@ -74,11 +74,11 @@ describe("times in the promise client", () => {
         { status: 202, body: { queued: 0, skipped: 0 } }
       ],
       async (client, seen) => {
-        await client.api_keys.create({ payload: { name: "agent", expires_at: new Date(at) } })
-        await client.api_keys.create({ payload: { name: at, expires_at: "2026-11-21T03:33:05.123+01:00" } })
+        await client.apiKeys.create({ payload: { name: "agent", expires_at: new Date(at) } })
+        await client.apiKeys.create({ payload: { name: at, expires_at: "2026-11-21T03:33:05.123+01:00" } })
         await client.feedback.list({ query: { created_after: new Date(at), created_before: at } })
         const params = { id: `nep_${digits}` }
-        await client.notification_endpoints.replay_window({ params, payload: { since: new Date(at) } })
+        await client.notificationEndpoints.replayDeliveries({ params, payload: { since: new Date(at) } })
         assert.deepStrictEqual(JSON.parse(seen[0]?.body ?? ""), { name: "agent", expires_at: at })
         assert.deepStrictEqual(JSON.parse(seen[1]?.body ?? ""), { name: at, expires_at: at })
         assert.deepStrictEqual(queryOf(seen[2]?.url), { created_after: at, created_before: at })
@@ -89,7 +89,7 @@ describe("times in the promise client", () => {
 
   it.live("are returned as Date or null, while the caller's own JSON keeps its strings", () =>
     withServer([created, { status: 200, body: approval }], async (client) => {
-      const { key } = await client.api_keys.create({ payload: { name: "agent" } })
+      const { key } = await client.apiKeys.create({ payload: { name: "agent" } })
       assert.deepStrictEqual([key.created_at, key.revoked_at], [new Date(at), null])
       assert.isTrue(key.expires_at !== null && key.expires_at < new Date())
       const read = await client.approvals.get({ params: { id: approval.approval_id } })
@@ -140,7 +140,7 @@ describe("times in the promise client", () => {
   it.live("are rejected before sending if invalid", () =>
     withServer([created], async (client, seen) => {
       for (const expires_at of ["tomorrow", "2026-02-30T00:00:00Z", new Date(Number.NaN)]) {
-        const error: unknown = await client.api_keys
+        const error: unknown = await client.apiKeys
           .create({ payload: { name: "agent", expires_at } })
           .catch((reason: unknown) => reason)
         assert.include(String(error), "expires_at")

@@ -27,7 +27,7 @@ describe("a failure that the console shows", () => {
 
   it("marks the fields of input that the client refused", () => {
     const errors = [{ pointer: "#/name", detail: "Expected a name" }]
-    const refused = failure(new InvalidRequest({ detail: "api_keys.create: the input is invalid.", errors }))
+    const refused = failure(new InvalidRequest({ detail: "apiKeys.create: the input is invalid.", errors }))
     assert.deepInclude(refused, { title: "Some fields are invalid", detail: "" })
     assert.strictEqual(fieldError(refused, "name"), "Expected a name")
   })

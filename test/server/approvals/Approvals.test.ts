@@ -58,9 +58,9 @@ layer(service(), { excludeTestServices: true })("Approvals", (it) => {
         params: { ...params, step_id: step.step_id },
         payload: { status: "succeeded" as const }
       }
-      yield* agent.sessions.complete(outcome)
+      yield* agent.sessions.reportOutcome(outcome)
       assert.propertyVal(
-        yield* Effect.flip(agent.sessions.complete(outcome)),
+        yield* Effect.flip(agent.sessions.reportOutcome(outcome)),
         "_tag",
         "STEP_ALREADY_COMPLETED"
       )
@@ -77,7 +77,7 @@ layer(service(), { excludeTestServices: true })("Approvals", (it) => {
     () =>
       Effect.gen(function* () {
         const { admin, agent, other, params, reviewer } = yield* team("races")
-        yield* admin.notification_endpoints.create({ payload: { url: "http://127.0.0.1:9/hook" } })
+        yield* admin.notificationEndpoints.create({ payload: { url: "http://127.0.0.1:9/hook" } })
         const answers = yield* Effect.all(
           Array.from({ length: 20 }, () => agent.sessions.step({ params, payload: step })),
           { concurrency: "unbounded" }
@@ -200,7 +200,7 @@ layer(service(), { excludeTestServices: true })("Approvals", (it) => {
     () =>
       Effect.gen(function* () {
         const { admin, agent, params, reviewer } = yield* team("rules")
-        const { revision } = yield* admin.approval_rules.replace({
+        const { revision } = yield* admin.approvalRules.replace({
           payload: {
             rules: [
               { tool: "files.read", effect: "allow" },
@@ -216,7 +216,7 @@ layer(service(), { excludeTestServices: true })("Approvals", (it) => {
         assert.strictEqual(rejected.reason, "No shell")
         assert.propertyVal(
           yield* Effect.flip(
-            agent.sessions.complete({
+            agent.sessions.reportOutcome({
               params: { ...params, step_id: StepId.make("b") },
               payload: { status: "succeeded" }
             })
@@ -229,7 +229,7 @@ layer(service(), { excludeTestServices: true })("Approvals", (it) => {
           params: pending(held.approval_id),
           payload: { decision: "approve" }
         })
-        yield* admin.approval_rules.replace({
+        yield* admin.approvalRules.replace({
           payload: {
             rules: [
               { tool: "payments.*", effect: "reject" },
@@ -240,14 +240,14 @@ layer(service(), { excludeTestServices: true })("Approvals", (it) => {
         })
         assert.strictEqual((yield* ask("c", "payments.refund")).decision, "reject")
         const complete = (step_id: string) =>
-          agent.sessions.complete({
+          agent.sessions.reportOutcome({
             params: { ...params, step_id: StepId.make(step_id) },
             payload: { status: "succeeded" }
           })
         assert.propertyVal(yield* Effect.flip(complete("c")), "_tag", "STEP_NOT_ALLOWED")
         // The step was allowed before the rules changed.
         assert.strictEqual((yield* complete("a")).status, "succeeded")
-        const stale = yield* Effect.flip(admin.approval_rules.replace({ payload: { rules: [], revision } }))
+        const stale = yield* Effect.flip(admin.approvalRules.replace({ payload: { rules: [], revision } }))
         assert.strictEqual(stale._tag, "RULES_CHANGED")
       })
   )
@@ -265,7 +265,7 @@ layer(service(), { excludeTestServices: true })("Approvals", (it) => {
           params: pending(asked.approval_id),
           payload: { decision: "approve" }
         })
-        yield* admin.approval_rules.replace({
+        yield* admin.approvalRules.replace({
           payload: { rules: [{ task_id, effect: "reject", reason: "Not in this task" }, { effect: "allow" }] }
         })
         assert.strictEqual((yield* agent.sessions.step({ params, payload: step })).decision, "reject")
@@ -278,7 +278,11 @@ layer(service(), { excludeTestServices: true })("Approvals", (it) => {
           params: { ...params, step_id: step.step_id },
           payload: { status: "succeeded" as const }
         }
-        assert.propertyVal(yield* Effect.flip(agent.sessions.complete(report)), "_tag", "STEP_NOT_ALLOWED")
+        assert.propertyVal(
+          yield* Effect.flip(agent.sessions.reportOutcome(report)),
+          "_tag",
+          "STEP_NOT_ALLOWED"
+        )
         const sql = yield* SqlClient.SqlClient
         const told = yield* sql<{ readonly decision: string }>`
         SELECT data ->> 'decision' AS decision
@@ -325,9 +329,9 @@ layer(service(), { excludeTestServices: true })("Approvals", (it) => {
       const { admin, params } = yield* team("made")
       const asked = yield* admin.sessions.step({ params, payload: step })
       const { clientWith } = yield* Countersign
-      const first = yield* admin.api_keys.create({ payload: { name: "Ada (CFO)", preset: "admin" } })
+      const first = yield* admin.apiKeys.create({ payload: { name: "Ada (CFO)", preset: "admin" } })
       const child = yield* clientWith(Redacted.make(first.secret))
-      const second = yield* child.api_keys.create({ payload: { name: "Grace (CEO)", preset: "admin" } })
+      const second = yield* child.apiKeys.create({ payload: { name: "Grace (CEO)", preset: "admin" } })
       const grandchild = yield* clientWith(Redacted.make(second.secret))
       const decision = { params: pending(asked.approval_id), payload: { decision: "approve" as const } }
       for (const puppet of [child, grandchild]) {
@@ -335,7 +339,7 @@ layer(service(), { excludeTestServices: true })("Approvals", (it) => {
         assert.strictEqual(refused._tag, "SELF_APPROVAL")
       }
       // The opposite direction is allowed: an admin decides requests of a key that the admin created.
-      const agent = yield* admin.api_keys.create({ payload: { name: "second agent", preset: "runtime" } })
+      const agent = yield* admin.apiKeys.create({ payload: { name: "second agent", preset: "runtime" } })
       const step_id = StepId.make("by the agent")
       const own = yield* admin.sessions.create({})
       const theirs = yield* (yield* clientWith(Redacted.make(agent.secret))).sessions.step({
@@ -359,7 +363,7 @@ layer(service(), { excludeTestServices: true })("Approvals", (it) => {
       )
       assert.strictEqual(refused._tag, "SELF_APPROVAL")
       // A rule allows self-approval for later requests.
-      yield* admin.approval_rules.replace({
+      yield* admin.approvalRules.replace({
         payload: { rules: [{ effect: "require_approval", self_approval: true }] }
       })
       const another = yield* admin.sessions.step({
@@ -377,7 +381,7 @@ layer(service(), { excludeTestServices: true })("Approvals", (it) => {
   it.effect("an expired approval gets the timeout action of its rule and cannot be approved", () =>
     Effect.gen(function* () {
       const { admin, agent, params, reviewer } = yield* team("expiry")
-      yield* admin.approval_rules.replace({
+      yield* admin.approvalRules.replace({
         payload: { rules: [{ effect: "require_approval", review_seconds: 60, escalation_seconds: 60 }] }
       })
       const asked = yield* agent.sessions.step({ params, payload: step })
@@ -417,7 +421,7 @@ layer(service(), { excludeTestServices: true })("Approvals", (it) => {
       () =>
         Effect.gen(function* () {
           const { admin, agent, params, reviewer } = yield* team(`late decision of ${count}`)
-          yield* admin.approval_rules.replace({
+          yield* admin.approvalRules.replace({
             payload: {
               rules: [
                 {

@@ -105,14 +105,14 @@ const fates = ["expiring", "escalated", "expired"] as const
 const waiting = Effect.gen(function* () {
   const countersign = yield* Countersign
   const admin = yield* countersign.client({})
-  yield* admin.approval_rules.replace({
+  yield* admin.approvalRules.replace({
     payload: {
       rules: [
         { effect: "require_approval", review_seconds: 600, expiring_seconds: 60, escalation_seconds: 600 }
       ]
     }
   })
-  yield* admin.notification_endpoints.create({ payload: { url: "http://127.0.0.1:9/hook" } })
+  yield* admin.notificationEndpoints.create({ payload: { url: "http://127.0.0.1:9/hook" } })
   const agent = yield* countersign.client({ preset: "runtime" })
   const asked = Array.from({ length: steps }, (_, index) =>
     StepId.make(`${fates[index % fates.length]} ${index}`)
@@ -135,8 +135,8 @@ const waiting = Effect.gen(function* () {
 const waitingOf = Effect.fnUntraced(function* (organization: string) {
   const countersign = yield* Countersign
   const admin = yield* countersign.clientWith(yield* countersign.key({}, organization))
-  yield* admin.approval_rules.replace({ payload: { rules: [{ effect: "require_approval" }] } })
-  yield* admin.notification_endpoints.create({ payload: { url: "http://127.0.0.1:9/hook" } })
+  yield* admin.approvalRules.replace({ payload: { rules: [{ effect: "require_approval" }] } })
+  yield* admin.notificationEndpoints.create({ payload: { url: "http://127.0.0.1:9/hook" } })
   const { session_id } = yield* admin.sessions.create({})
   yield* admin.sessions.step({
     params: { id: session_id },

@@ -33,7 +33,7 @@ const team = Effect.fnUntraced(function* (
   )
   const reviewer = yield* countersign.client({ preset: "reviewer", name: "Ada" }, organization)
   const setRules = (list: ReadonlyArray<NewApprovalRule>) =>
-    admin.approval_rules.replace({ payload: { rules: list } })
+    admin.approvalRules.replace({ payload: { rules: list } })
   yield* setRules(rules)
   const { session_id } = yield* agent.sessions.create({})
   let steps = 0
@@ -288,7 +288,7 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Grants",
       const { admin, decisionOf, grantFor, reviewer } = yield* team("key")
       const grant = yield* grantFor({ scope: "tool" })
       assert.strictEqual(yield* decisionOf(1), "allow")
-      yield* admin.api_keys.revoke({ params: { id: grant.created_by.id } })
+      yield* admin.apiKeys.revoke({ params: { id: grant.created_by.id } })
       assert.strictEqual(yield* decisionOf(2), "pending")
       const found = yield* admin.grants.get({ params: { id: grant.grant_id } })
       assert.strictEqual(found.status, "key_unusable")
@@ -304,7 +304,7 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Grants",
         const countersign = yield* Countersign
         const { admin, decisionOf, setRules, submit } = yield* team("self")
         const session = (yield* admin.sessions.create({})).session_id
-        const made = yield* admin.api_keys.create({ payload: { name: "second", preset: "reviewer" } })
+        const made = yield* admin.apiKeys.create({ payload: { name: "second", preset: "reviewer" } })
         const second = yield* countersign.clientWith(Redacted.make(made.secret))
         const { approval_id } = yield* submit(1, { session })
         const id = approval_id ?? assert.fail("the step waits")

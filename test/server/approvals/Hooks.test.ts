@@ -199,7 +199,7 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("HTTP hoo
     Effect.gen(function* () {
       const { countersign, post, run, sessions } = yield* codingAgent("http keys")
       const admin = yield* countersign.client({ name: "admin" }, "http keys")
-      const { secret } = yield* admin.api_keys.create({ payload: { name: "second", preset: "runtime" } })
+      const { secret } = yield* admin.apiKeys.create({ payload: { name: "second", preset: "runtime" } })
       yield* Effect.promise(async () => {
         await post(call("read"))
         assert.strictEqual((await post(call("read"), { key: secret })).decision, "allow")
@@ -253,7 +253,7 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("HTTP hoo
     Effect.gen(function* () {
       const { countersign, post } = yield* codingAgent("http refused")
       const admin = yield* countersign.client({ name: "admin" }, "http refused")
-      const reviewer = yield* admin.api_keys.create({ payload: { name: "Ada", preset: "reviewer" } })
+      const reviewer = yield* admin.apiKeys.create({ payload: { name: "Ada", preset: "reviewer" } })
       yield* Effect.promise(async () => {
         assert.strictEqual((await post(call("read"), { key: "csk_wrong" })).status, 401)
         assert.strictEqual((await post(call("read"), { key: reviewer.secret })).status, 403)
@@ -284,12 +284,12 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("HTTP hoo
     Effect.gen(function* () {
       const { countersign, post, run } = yield* codingAgent("http ends")
       const admin = yield* countersign.client({ name: "admin" }, "http ends")
-      const second = yield* admin.api_keys.create({ payload: { name: "second", preset: "runtime" } })
+      const second = yield* admin.apiKeys.create({ payload: { name: "second", preset: "runtime" } })
       const query = "wait_seconds=540"
       const revoked = post(call("refund"), { key: second.secret, query })
       const stopped = post(call("refund"), { query })
       yield* waitFor(2)
-      yield* admin.api_keys.revoke({ params: { id: second.key.id }, query: {} })
+      yield* admin.apiKeys.revoke({ params: { id: second.key.id }, query: {} })
       assert.strictEqual((yield* Effect.promise(() => revoked)).decision, "deny")
       yield* waitFor(1)
       yield* Effect.flatMap(Hooks, ({ endAll }) => endAll)

@@ -39,14 +39,14 @@ layer(service(), { excludeTestServices: true })("RuleSuggestions", (it) => {
     () =>
       Effect.gen(function* () {
         const { admin, insert } = yield* team("suggested")
-        const { rules } = yield* admin.approval_rules.replace({
+        const { rules } = yield* admin.approvalRules.replace({
           payload: { rules: [{ tool: "decided", effect: "reject" }, { effect: "require_approval" }] }
         })
         yield* insert("pay", 60, "approved")
         yield* insert("pay", 1, "rejected")
         yield* insert("mail", 50, "approved", 1)
         yield* insert("decided", 50, "approved")
-        const found = yield* admin.approval_rules.suggestions({ query: {} })
+        const found = yield* admin.approvalRules.suggest({ query: {} })
         const [suggestion, ...others] = found.suggestions
         assert.lengthOf(others, 0)
         assert.deepInclude(suggestion, {
@@ -63,7 +63,7 @@ layer(service(), { excludeTestServices: true })("RuleSuggestions", (it) => {
         // The suggestion is accepted as a rule, and answers the questions that it was made from.
         if (suggestion === undefined) return
         const lines = yield* Stream.runCollect(
-          yield* admin.approval_rules.test({ payload: { rules: [suggestion.rule] } })
+          yield* admin.approvalRules.test({ payload: { rules: [suggestion.rule] } })
         )
         assert.strictEqual(lines.at(-1)?.type, "result")
       })
@@ -74,7 +74,7 @@ layer(service(), { excludeTestServices: true })("RuleSuggestions", (it) => {
       const { insert } = yield* team("with decisions")
       yield* insert("pay", 60, "approved")
       const { admin } = yield* team("without decisions")
-      assert.deepInclude(yield* admin.approval_rules.suggestions({ query: {} }), {
+      assert.deepInclude(yield* admin.approvalRules.suggest({ query: {} }), {
         suggestions: [],
         looked_at: 0,
         oldest_at: null
@@ -86,7 +86,7 @@ layer(service(), { excludeTestServices: true })("RuleSuggestions", (it) => {
     Effect.gen(function* () {
       const { admin, insert } = yield* team("thousands")
       yield* insert("pay", 5_200, "approved")
-      const found = yield* admin.approval_rules.suggestions({ query: { max_error: 0.01 } })
+      const found = yield* admin.approvalRules.suggest({ query: { max_error: 0.01 } })
       assert.deepInclude(found, { looked_at: 5_000, unread: 0 })
       assert.strictEqual(found.suggestions[0]?.decisions, 5_000)
     })

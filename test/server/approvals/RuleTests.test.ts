@@ -38,7 +38,7 @@ const test = Effect.fnUntraced(function* (
   window: { readonly since?: DateTime.Utc; readonly until?: DateTime.Utc } = {}
 ) {
   const lines: ReadonlyArray<RuleTestLine> = yield* Stream.runCollect(
-    yield* client.approval_rules.test({ payload: { rules, ...window } })
+    yield* client.approvalRules.test({ payload: { rules, ...window } })
   )
   const result = lines.at(-1)
   if (result?.type !== "result") return assert.fail("the last line is the result")
@@ -77,7 +77,7 @@ layer(service(), { excludeTestServices: true })("RuleTests", (it) => {
     Effect.gen(function* () {
       const { admin, agent, params, reviewer } = yield* team("proposals")
       const rules = [{ effect: "require_approval" as const }]
-      yield* admin.approval_rules.replace({ payload: { rules } })
+      yield* admin.approvalRules.replace({ payload: { rules } })
       const pay = (step: string, amount: number) =>
         agent.sessions.step({
           params,
@@ -109,7 +109,7 @@ layer(service(), { excludeTestServices: true })("RuleTests", (it) => {
   it.effect("only a person's decision can differ from the rules, and each kind of outcome is counted", () =>
     Effect.gen(function* () {
       const { admin, agent, params, reviewer } = yield* team("outcomes")
-      yield* admin.approval_rules.replace({
+      yield* admin.approvalRules.replace({
         payload: {
           rules: [
             { tool: "search", effect: "allow" },
@@ -216,7 +216,7 @@ layer(service(), { excludeTestServices: true })("RuleTests", (it) => {
       )
       const runs = FastCheck.sample(FastCheck.tuple(rules, steps), { numRuns: 12 })
       for (const [tested, asked] of runs) {
-        yield* admin.approval_rules.replace({ payload: { rules: [] } })
+        yield* admin.approvalRules.replace({ payload: { rules: [] } })
         const askAll = Effect.gen(function* () {
           const { session_id } = yield* agent.sessions.create({})
           return yield* Effect.forEach(asked, ({ action_class, task_id, tool }, index) =>
@@ -238,7 +238,7 @@ layer(service(), { excludeTestServices: true })("RuleTests", (it) => {
         }
         const until = DateTime.add(yield* DateTime.now, { milliseconds: 1 })
         const { result, steps: listed } = yield* test(admin, tested, { since, until })
-        yield* admin.approval_rules.replace({ payload: { rules: tested } })
+        yield* admin.approvalRules.replace({ payload: { rules: tested } })
         const live = (yield* askAll).map(({ decision }) => decision)
         const count = (decision: string) => live.filter((one) => one === decision).length
         assert.deepStrictEqual(result.tested, {
@@ -342,7 +342,7 @@ layer(service(), { excludeTestServices: true })("RuleTests", (it) => {
       const countersign = yield* Countersign
       const refused = (rules: ReadonlyArray<NewApprovalRule>, window = {}) =>
         Effect.map(
-          Effect.flip(admin.approval_rules.test({ payload: { rules, ...window } })),
+          Effect.flip(admin.approvalRules.test({ payload: { rules, ...window } })),
           (error) => [error._tag, ...pointersOf(error)] as const
         )
       assert.deepStrictEqual(yield* refused([{ effect: "allow", review_seconds: 5, expiring_seconds: 5 }]), [
@@ -357,7 +357,7 @@ layer(service(), { excludeTestServices: true })("RuleTests", (it) => {
       const [since, until] = ["2026-02-01T00:00:00Z", "2026-01-01T00:00:00Z"].map(DateTime.makeUnsafe)
       assert.deepStrictEqual(yield* refused([], { since, until }), ["INVALID_REQUEST", "#/since"])
       const stranger = yield* countersign.client({ preset: "integration" }, "refused")
-      const error = yield* Effect.flip(stranger.approval_rules.test({ payload: { rules: [] } }))
+      const error = yield* Effect.flip(stranger.approvalRules.test({ payload: { rules: [] } }))
       assert.strictEqual(error._tag, "INSUFFICIENT_SCOPE")
     })
   )
@@ -436,7 +436,7 @@ layer(service(), { excludeTestServices: true })("RuleTests", (it) => {
         { effect: "allow", when: [{ pointer: "", op: "absent" }] }
       ]
       const { result } = yield* test(admin, rules)
-      yield* admin.approval_rules.replace({ payload: { rules } })
+      yield* admin.approvalRules.replace({ payload: { rules } })
       const { session_id } = yield* agent.sessions.create({})
       const live = (yield* askAll({ id: session_id })).map(({ decision }) => decision)
       const count = (decision: string) => live.filter((one) => one === decision).length

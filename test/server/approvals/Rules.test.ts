@@ -12,8 +12,8 @@ layer(service(), { excludeTestServices: true })("Rules", (it) => {
   it.effect("an organization starts without rules, and omitted members get their defaults", () =>
     Effect.gen(function* () {
       const admin = yield* (yield* Countersign).client({}, "filled in")
-      assert.deepStrictEqual(yield* admin.approval_rules.list({}), { rules: [], revision: 0, warnings: [] })
-      const put = yield* admin.approval_rules.replace({
+      assert.deepStrictEqual(yield* admin.approvalRules.get({}), { rules: [], revision: 0, warnings: [] })
+      const put = yield* admin.approvalRules.replace({
         payload: { rules: [{ effect: "require_approval" }] }
       })
       const [rule] = put.rules
@@ -35,18 +35,18 @@ layer(service(), { excludeTestServices: true })("Rules", (it) => {
         reason: "",
         summary_template: null
       })
-      assert.deepStrictEqual(yield* admin.approval_rules.list({}), put)
+      assert.deepStrictEqual(yield* admin.approvalRules.get({}), put)
     })
   )
 
   it.effect("of concurrent replacements of one revision exactly one is accepted", () =>
     Effect.gen(function* () {
       const admin = yield* (yield* Countersign).client({}, "race")
-      const { revision } = yield* admin.approval_rules.replace({ payload: { rules: [] } })
+      const { revision } = yield* admin.approvalRules.replace({ payload: { rules: [] } })
       const results = yield* Effect.all(
         Array.from({ length: 8 }, (_, index) =>
           Effect.result(
-            admin.approval_rules.replace({
+            admin.approvalRules.replace({
               payload: { revision, rules: [{ effect: "reject", reason: `number ${index}` }] }
             })
           )
@@ -55,7 +55,7 @@ layer(service(), { excludeTestServices: true })("Rules", (it) => {
       )
       const [won, ...others] = results.filter(Result.isSuccess)
       assert.lengthOf(others, 0)
-      assert.deepStrictEqual(yield* admin.approval_rules.list({}), won?.success)
+      assert.deepStrictEqual(yield* admin.approvalRules.get({}), won?.success)
       for (const refused of results.filter(Result.isFailure)) {
         assert.strictEqual(refused.failure._tag, "RULES_CHANGED")
         if (refused.failure._tag === "RULES_CHANGED") {
@@ -69,7 +69,7 @@ layer(service(), { excludeTestServices: true })("Rules", (it) => {
     Effect.gen(function* () {
       const countersign = yield* Countersign
       const admin = yield* countersign.client({}, "ours")
-      yield* admin.approval_rules.replace({
+      yield* admin.approvalRules.replace({
         payload: {
           rules: [
             { tool: "payments.*", action_class: "read", effect: "allow" },
@@ -124,11 +124,11 @@ layer(service(), { excludeTestServices: true })("Rules", (it) => {
           SET revision = ${revision}, rules = ${JSON.stringify([{ ...rule, effect }])}
           WHERE rules::jsonb @> ${JSON.stringify([{ id: rule?.id }])}
         `
-        const put = yield* admin.approval_rules.replace({ payload: { rules: [{ effect: "allow" }] } })
+        const put = yield* admin.approvalRules.replace({ payload: { rules: [{ effect: "allow" }] } })
         assert.strictEqual(yield* decision, "allow")
         yield* write(put.revision + 1, put, "reject")
         assert.strictEqual(yield* decision, "reject")
-        assert.strictEqual((yield* admin.approval_rules.list({})).revision, put.revision + 1)
+        assert.strictEqual((yield* admin.approvalRules.get({})).revision, put.revision + 1)
         yield* write(put.revision + 2, put, "allow")
         assert.strictEqual(yield* decision, "allow")
         yield* write(put.revision + 2, put, "reject")
@@ -143,16 +143,16 @@ layer(service(), { excludeTestServices: true })("Rules", (it) => {
         const countersign = yield* Countersign
         const { tasks } = yield* countersign.client({}, "task owner")
         const { id: foreign } = yield* tasks.create({ payload: sortingTask })
-        const { approval_rules } = yield* countersign.client({}, "task rules")
+        const { approvalRules } = yield* countersign.client({}, "task rules")
         for (const task_id of [foreign, TaskId.make(`tsk_${"0".repeat(32)}`)]) {
           const refused = yield* Effect.flip(
-            approval_rules.replace({
+            approvalRules.replace({
               payload: { rules: [{ effect: "allow" }, { task_id, effect: "reject" }] }
             })
           )
           assert.deepStrictEqual(pointersOf(refused), ["#/rules/1/task_id"])
         }
-        assert.deepStrictEqual((yield* approval_rules.list({})).rules, [])
+        assert.deepStrictEqual((yield* approvalRules.get({})).rules, [])
       })
   )
 
@@ -192,7 +192,7 @@ layer(service(), { excludeTestServices: true })("Rules", (it) => {
     Effect.gen(function* () {
       const admin = yield* (yield* Countersign).client({}, "conditions")
       const replace = (amount: number) =>
-        admin.approval_rules.replace({
+        admin.approvalRules.replace({
           payload: {
             rules: [
               { effect: "reject", when: [{ pointer: "/amount", op: "greater_than", value: amount }] },
@@ -262,7 +262,7 @@ layer(service(), { excludeTestServices: true })("Rules", (it) => {
         })
       const complete = (step_id: string) =>
         Effect.result(
-          admin.sessions.complete({
+          admin.sessions.reportOutcome({
             params: { id: session_id, step_id: StepId.make(step_id) },
             payload: { status: "succeeded" }
           })
@@ -275,7 +275,7 @@ layer(service(), { excludeTestServices: true })("Rules", (it) => {
         if (approval_id === null) return assert.fail("it waits for a person")
         yield* reviewer.approvals.decide({ params: { id: approval_id }, payload: { decision: "approve" } })
       }
-      yield* admin.approval_rules.replace({ payload: { rules: [{ effect: "reject", when }] } })
+      yield* admin.approvalRules.replace({ payload: { rules: [{ effect: "reject", when }] } })
       assert.isTrue(Result.isSuccess(yield* complete("small")))
       const refused = yield* complete("large")
       assert.strictEqual(Result.isFailure(refused) ? refused.failure._tag : "allowed", "STEP_NOT_ALLOWED")
@@ -312,8 +312,8 @@ layer(service(), { excludeTestServices: true })("Rules", (it) => {
           [pointer]
         )
       }
-      const { approval_rules } = yield* countersign.client({}, "condition faults")
-      assert.deepStrictEqual(yield* approval_rules.list({}), { rules: [], revision: 0, warnings: [] })
+      const { approvalRules } = yield* countersign.client({}, "condition faults")
+      assert.deepStrictEqual(yield* approvalRules.get({}), { rules: [], revision: 0, warnings: [] })
     })
   )
 
@@ -393,8 +393,8 @@ layer(service(), { excludeTestServices: true })("Rules", (it) => {
         assert.deepInclude(answer.body, { code: "RULES_TOO_LARGE" })
         assert.strictEqual(answer.errors[0]?.pointer, pointer)
       }
-      const { approval_rules } = yield* countersign.client({}, "limits")
-      assert.deepStrictEqual(yield* approval_rules.list({}), { rules: [], revision: 0, warnings: [] })
+      const { approvalRules } = yield* countersign.client({}, "limits")
+      assert.deepStrictEqual(yield* approvalRules.get({}), { rules: [], revision: 0, warnings: [] })
     })
   )
 
@@ -443,7 +443,7 @@ layer(service(), { excludeTestServices: true })("Rules", (it) => {
       Effect.gen(function* () {
         const admin = yield* (yield* Countersign).client({}, "older client")
         const when = [{ pointer: "/amount", op: "at_most" as const, value: 100 }]
-        const { revision, rules } = yield* admin.approval_rules.replace({
+        const { revision, rules } = yield* admin.approvalRules.replace({
           payload: {
             rules: [
               { effect: "reject", tool: "x" },
@@ -453,11 +453,11 @@ layer(service(), { excludeTestServices: true })("Rules", (it) => {
         })
         const older = rules.map(({ when: _, ...rule }) => rule)
         const refused = yield* Effect.flip(
-          admin.approval_rules.replace({ payload: { rules: older, revision } })
+          admin.approvalRules.replace({ payload: { rules: older, revision } })
         )
         assert.deepStrictEqual(pointersOf(refused), ["#/rules/1/when"])
-        assert.deepStrictEqual(yield* admin.approval_rules.list(), { rules, revision, warnings: [] })
-        const emptied = yield* admin.approval_rules.replace({
+        assert.deepStrictEqual(yield* admin.approvalRules.get(), { rules, revision, warnings: [] })
+        const emptied = yield* admin.approvalRules.replace({
           payload: { rules: older.map((rule) => ({ ...rule, when: [] })), revision }
         })
         assert.deepStrictEqual(
@@ -470,7 +470,7 @@ layer(service(), { excludeTestServices: true })("Rules", (it) => {
   it.effect("conditions that a concurrent request adds are not removed by accident either", () =>
     Effect.gen(function* () {
       const admin = yield* (yield* Countersign).client({}, "older client at once")
-      const { rules } = yield* admin.approval_rules.replace({ payload: { rules: [{ effect: "allow" }] } })
+      const { rules } = yield* admin.approvalRules.replace({ payload: { rules: [{ effect: "allow" }] } })
       const when = [{ pointer: "/amount", op: "at_most", value: 100 }]
       const older = rules.map(({ when: _, ...rule }) => rule)
       const sql = yield* SqlClient.SqlClient
@@ -479,7 +479,7 @@ layer(service(), { excludeTestServices: true })("Rules", (it) => {
           const isOurs = sql`rules::jsonb @> ${JSON.stringify([{ id: rules[0]?.id }])}`
           yield* sql`SELECT 1 FROM approval_rules WHERE ${isOurs} FOR NO KEY UPDATE`
           const replacing = yield* Effect.forkDetach(
-            Effect.flip(admin.approval_rules.replace({ payload: { rules: older } }))
+            Effect.flip(admin.approvalRules.replace({ payload: { rules: older } }))
           )
           // The request waits for this transaction.
           yield* eventually(

@@ -17,7 +17,7 @@ layer(service(), { excludeTestServices: true })("The owner of a session", (it) =
     const admin = yield* client({ name: "Ada" }, organization)
     // An agent that may also make keys, for its receivers.
     const agent = yield* client({ name: "agent", scopes: ["sessions.write", "keys.write"] }, organization)
-    const made = yield* agent.api_keys.create({ payload: { name: "receiver", scopes: ["sessions.write"] } })
+    const made = yield* agent.apiKeys.create({ payload: { name: "receiver", scopes: ["sessions.write"] } })
     const other = yield* client({ name: "other agent", preset: "runtime" }, organization)
     const keyOf = (name: string, preset: "hook" | "runtime") => key({ name, preset }, organization)
     return { admin, agent, keyOf, made: made.secret, other }
@@ -37,7 +37,7 @@ layer(service(), { excludeTestServices: true })("The owner of a session", (it) =
         Effect.flip(other.sessions.step({ params, payload: request("a") })),
         Effect.flip(other.sessions.step({ params, payload: request("b") })),
         Effect.flip(
-          other.sessions.complete({
+          other.sessions.reportOutcome({
             params: { ...params, step_id: StepId.make("a") },
             payload: { status: "succeeded" }
           })
@@ -100,7 +100,7 @@ layer(service(), { excludeTestServices: true })("The owner of a session", (it) =
       assert.strictEqual(asks.decision, "pending")
       const own2 = yield* agent.sessions.step({ params: shared.params, payload: request("of the agent") })
       assert.strictEqual(own2.decision_source, "grant")
-      yield* other.sessions.complete({
+      yield* other.sessions.reportOutcome({
         params: { ...shared.params, step_id: StepId.make("a") },
         payload: { status: "succeeded" }
       })

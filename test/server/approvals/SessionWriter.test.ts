@@ -25,7 +25,7 @@ const team = Effect.fnUntraced(function* (
   const countersign = yield* Countersign
   const admin = yield* countersign.client({}, organization)
   const agent = yield* countersign.client({ preset: "runtime" }, organization)
-  yield* admin.approval_rules.replace({ payload: { rules: [{ effect }] } })
+  yield* admin.approvalRules.replace({ payload: { rules: [{ effect }] } })
   const { session_id } = yield* agent.sessions.create({})
   return { admin, agent, params: { id: session_id }, session_id }
 })
@@ -268,7 +268,7 @@ layer(service(), { excludeTestServices: true })("SessionWriter", (it) => {
       Effect.gen(function* () {
         const { admin, agent, params, session_id } = yield* team("stale endpoints", "require_approval")
         yield* agent.sessions.step({ params, payload: stepNamed("before") })
-        yield* admin.notification_endpoints.create({ payload: { url: "http://127.0.0.1:9/hook" } })
+        yield* admin.notificationEndpoints.create({ payload: { url: "http://127.0.0.1:9/hook" } })
         const sql = yield* SqlClient.SqlClient
         const queued = Effect.map(
           sql<{ readonly label: string }>`
@@ -313,7 +313,7 @@ layer(service(), { excludeTestServices: true })("SessionWriter", (it) => {
       )
       assert.strictEqual(refused._tag, "NOT_FOUND")
       const outcome = yield* Effect.flip(
-        stranger.agent.sessions.complete({
+        stranger.agent.sessions.reportOutcome({
           params: { ...params, step_id: StepId.make("first") },
           payload: { status: "succeeded" }
         })
@@ -328,7 +328,7 @@ layer(service(), { excludeTestServices: true })("SessionWriter", (it) => {
       Effect.gen(function* () {
         const { admin, agent, params, session_id } = yield* team("refused writes", "require_approval")
         for (const path of ["one", "two", "three"]) {
-          yield* admin.notification_endpoints.create({ payload: { url: `http://127.0.0.1:9/${path}` } })
+          yield* admin.notificationEndpoints.create({ payload: { url: `http://127.0.0.1:9/${path}` } })
         }
         const sql = yield* SqlClient.SqlClient
         const waiting = yield* transaction(
@@ -647,9 +647,9 @@ layer(service(), { excludeTestServices: true })("SessionWriter", (it) => {
         const { agent, params, session_id } = yield* team("stale premises")
         const { admin } = yield* team("stale premises", "reject")
         yield* agent.sessions.step({ params, payload: stepNamed("rejected") })
-        yield* admin.approval_rules.replace({ payload: { rules: [{ effect: "allow" }] } })
+        yield* admin.approvalRules.replace({ payload: { rules: [{ effect: "allow" }] } })
         yield* agent.sessions.step({ params, payload: stepNamed("completed") })
-        yield* agent.sessions.complete({
+        yield* agent.sessions.reportOutcome({
           params: { ...params, step_id: StepId.make("completed") },
           payload: { status: "succeeded" }
         })
@@ -703,7 +703,7 @@ layer(
     () =>
       Effect.gen(function* () {
         const { admin, agent, params } = yield* team("queue limit", "require_approval")
-        yield* admin.notification_endpoints.create({ payload: { url: "http://127.0.0.1:9/hook" } })
+        yield* admin.notificationEndpoints.create({ payload: { url: "http://127.0.0.1:9/hook" } })
         const names = Array.from({ length: 8 }, (_, index) => `step ${index}`)
         yield* Effect.forEach(names, (name) => agent.sessions.step({ params, payload: stepNamed(name) }), {
           concurrency: "unbounded"

@@ -103,7 +103,7 @@ layer(service(), { excludeTestServices: true })("Sessions", (it) => {
         const own = yield* admin.tasks.create({ payload: sortingTask })
         const other = yield* admin.tasks.create({ payload: { ...sortingTask, name: "other" } })
         const foreign = yield* (yield* client({}, "others")).tasks.create({ payload: sortingTask })
-        yield* admin.approval_rules.replace({
+        yield* admin.approvalRules.replace({
           payload: { rules: [{ task_id: own.id, effect: "reject" }, { effect: "allow" }] }
         })
         const { session_id } = yield* agent.sessions.create({ payload: { task_id: own.id } })

@@ -30,13 +30,13 @@ const team = Effect.fnUntraced(function* (organization: string) {
 
 /** All pages of the differences. */
 const differencesOf = Effect.fnUntraced(function* (
-  { approval_rules }: Client,
+  { approvalRules }: Client,
   query: { readonly live?: "allow"; readonly shadow?: "reject"; readonly limit?: number } = {}
 ) {
-  const first = yield* approval_rules.shadow_differences({ query })
+  const first = yield* approvalRules.listShadowDifferences({ query })
   const differences = [...first.differences]
   for (let cursor = first.next_cursor; cursor !== null;) {
-    const next = yield* approval_rules.shadow_differences({ query: { ...query, cursor } })
+    const next = yield* approvalRules.listShadowDifferences({ query: { ...query, cursor } })
     assert.isNull(next.changes)
     assert.isNotEmpty(next.differences)
     differences.push(...next.differences)
@@ -52,16 +52,16 @@ layer(service(), { excludeTestServices: true })("ShadowRules", (it) => {
     Effect.gen(function* () {
       const { admin } = yield* team("nothing")
       const none = { active: false, rules: [], revision: 0, since: null, warnings: [] }
-      assert.deepStrictEqual(yield* admin.approval_rules.shadow({}), none)
-      assert.deepStrictEqual(yield* admin.approval_rules.shadow_differences({ query: {} }), {
+      assert.deepStrictEqual(yield* admin.approvalRules.getShadow({}), none)
+      assert.deepStrictEqual(yield* admin.approvalRules.listShadowDifferences({ query: {} }), {
         differences: [],
         next_cursor: null,
         revision: 0,
         changes: []
       })
-      yield* admin.approval_rules.remove_shadow({})
-      assert.deepStrictEqual(yield* admin.approval_rules.shadow({}), none)
-      const refused = yield* Effect.flip(admin.approval_rules.promote_shadow({ payload: {} }))
+      yield* admin.approvalRules.removeShadow({})
+      assert.deepStrictEqual(yield* admin.approvalRules.getShadow({}), none)
+      const refused = yield* Effect.flip(admin.approvalRules.promoteShadow({ payload: {} }))
       assert.strictEqual(refused._tag, "NOT_FOUND")
     })
   )
@@ -69,11 +69,11 @@ layer(service(), { excludeTestServices: true })("ShadowRules", (it) => {
   it.effect("shadow rules decide nothing, and each step on which they differ says so", () =>
     Effect.gen(function* () {
       const { admin, ask, session_id } = yield* team("differ")
-      const live = yield* admin.approval_rules.replace({
+      const live = yield* admin.approvalRules.replace({
         payload: { rules: [{ tool: "read", effect: "allow" }] }
       })
       assert.strictEqual((yield* ask("before", "read")).decision, "allow")
-      const shadow = yield* admin.approval_rules.replace_shadow({
+      const shadow = yield* admin.approvalRules.replaceShadow({
         payload: {
           rules: [
             { tool: "read", effect: "reject", reason: "No reading" },
@@ -85,8 +85,8 @@ layer(service(), { excludeTestServices: true })("ShadowRules", (it) => {
           ]
         }
       })
-      assert.deepStrictEqual(yield* admin.approval_rules.shadow({}), shadow)
-      assert.deepStrictEqual(yield* admin.approval_rules.list({}), live)
+      assert.deepStrictEqual(yield* admin.approvalRules.getShadow({}), shadow)
+      assert.deepStrictEqual(yield* admin.approvalRules.get({}), live)
       assert.strictEqual((yield* ask("read", "read")).decision, "allow")
       const small = yield* ask("small", "pay", { amount: 40 })
       const large = yield* ask("large", "pay", { amount: 400 })
@@ -132,7 +132,7 @@ layer(service(), { excludeTestServices: true })("ShadowRules", (it) => {
   it.effect("every difference is on one page, whatever the page's size and filter, and in one count", () =>
     Effect.gen(function* () {
       const { admin, session_id } = yield* team("pages")
-      const { revision } = yield* admin.approval_rules.replace_shadow({ payload: { rules: [] } })
+      const { revision } = yield* admin.approvalRules.replaceShadow({ payload: { rules: [] } })
       const sql = yield* SqlClient.SqlClient
       // Several steps share each time, so that the order within it matters.
       yield* sql`
@@ -180,7 +180,7 @@ layer(service(), { excludeTestServices: true })("ShadowRules", (it) => {
   it.effect("the lists and the counts read the index of differences alone, and count up to a limit", () =>
     Effect.gen(function* () {
       const { admin, session_id } = yield* team("many")
-      const { revision } = yield* admin.approval_rules.replace_shadow({ payload: { rules: [] } })
+      const { revision } = yield* admin.approvalRules.replaceShadow({ payload: { rules: [] } })
       const sql = yield* SqlClient.SqlClient
       yield* sql`
         INSERT INTO governed_steps (
@@ -194,7 +194,7 @@ layer(service(), { excludeTestServices: true })("ShadowRules", (it) => {
         WHERE session_id = ${session_id}
       `
       yield* sql`ANALYZE governed_steps`
-      const { changes, differences } = yield* admin.approval_rules.shadow_differences({ query: {} })
+      const { changes, differences } = yield* admin.approvalRules.listShadowDifferences({ query: {} })
       assert.deepStrictEqual(changes, [{ live: "allow", shadow: "reject", steps: MAX_COUNTED_DIFFERENCES }])
       assert.lengthOf(differences, 50)
       const plan = yield* sql<{ readonly "QUERY PLAN": string }>`
@@ -214,10 +214,10 @@ layer(service(), { excludeTestServices: true })("ShadowRules", (it) => {
   it.effect("another list starts counting again, and a removed one has no differences", () =>
     Effect.gen(function* () {
       const { admin, agent, ask, session_id } = yield* team("again")
-      yield* admin.approval_rules.replace_shadow({ payload: { rules: [{ effect: "allow" }] } })
+      yield* admin.approvalRules.replaceShadow({ payload: { rules: [{ effect: "allow" }] } })
       yield* ask("one", "pay")
       assert.lengthOf((yield* differencesOf(admin)).differences, 1)
-      yield* admin.approval_rules.replace_shadow({ payload: { rules: [{ effect: "reject" }] } })
+      yield* admin.approvalRules.replaceShadow({ payload: { rules: [{ effect: "reject" }] } })
       assert.lengthOf((yield* differencesOf(admin)).differences, 0)
       yield* ask("two", "pay")
       const { differences } = yield* differencesOf(admin)
@@ -225,17 +225,17 @@ layer(service(), { excludeTestServices: true })("ShadowRules", (it) => {
         differences.map(({ step_id }) => String(step_id)),
         ["two"]
       )
-      yield* admin.approval_rules.remove_shadow({})
+      yield* admin.approvalRules.removeShadow({})
       yield* ask("three", "pay")
       assert.lengthOf((yield* differencesOf(admin)).differences, 0)
-      assert.deepInclude(yield* admin.approval_rules.shadow({}), { active: false, revision: 3 })
+      assert.deepInclude(yield* admin.approvalRules.getShadow({}), { active: false, revision: 3 })
       // A list after a removal does not bring back the differences of one before it.
-      yield* admin.approval_rules.replace_shadow({ payload: { rules: [{ effect: "reject" }] } })
+      yield* admin.approvalRules.replaceShadow({ payload: { rules: [{ effect: "reject" }] } })
       assert.lengthOf((yield* differencesOf(admin)).differences, 0)
       yield* ask("four", "pay")
       assert.lengthOf((yield* differencesOf(admin)).differences, 1)
       yield* agent.sessions.close({ params: { id: session_id } })
-      const { entries } = yield* admin.audit_log.list({ query: { limit: 3, action: "rules.shadow_removed" } })
+      const { entries } = yield* admin.auditLog.list({ query: { limit: 3, action: "rules.shadow_removed" } })
       assert.deepStrictEqual(entries[0]?.detail, { revision: 2 })
     })
   )
@@ -245,7 +245,7 @@ layer(service(), { excludeTestServices: true })("ShadowRules", (it) => {
       const { admin } = yield* team("refused")
       const refused = (rules: ReadonlyArray<NewApprovalRule>) =>
         Effect.map(
-          Effect.flip(admin.approval_rules.replace_shadow({ payload: { rules } })),
+          Effect.flip(admin.approvalRules.replaceShadow({ payload: { rules } })),
           (error) => [error._tag, ...pointersOf(error)] as const
         )
       const unknown = TaskId.make(`tsk_${"0".repeat(12)}7${"0".repeat(3)}8${"0".repeat(15)}`)
@@ -261,7 +261,7 @@ layer(service(), { excludeTestServices: true })("ShadowRules", (it) => {
       assert.strictEqual((yield* refused([{ effect: "allow", when: conditions }]))[0], "RULES_TOO_LARGE")
       const many = Array.from({ length: 1_001 }, () => ({ effect: "allow" as const }))
       assert.deepStrictEqual(yield* refused(many), ["RULES_TOO_LARGE", "#/rules"])
-      assert.deepInclude(yield* admin.approval_rules.shadow({}), { active: false, revision: 0 })
+      assert.deepInclude(yield* admin.approvalRules.getShadow({}), { active: false, revision: 0 })
     })
   )
 
@@ -269,16 +269,16 @@ layer(service(), { excludeTestServices: true })("ShadowRules", (it) => {
     Effect.gen(function* () {
       const { admin } = yield* team("known members")
       const when = [{ pointer: "/amount", op: "at_most" as const, value: 100 }]
-      const { rules } = yield* admin.approval_rules.replace({
+      const { rules } = yield* admin.approvalRules.replace({
         payload: { rules: [{ effect: "allow", when }] }
       })
       const id = rules[0]?.id
       if (id === undefined) return assert.fail("there is a rule")
       const refused = yield* Effect.flip(
-        admin.approval_rules.replace_shadow({ payload: { rules: [{ id, effect: "allow" }] } })
+        admin.approvalRules.replaceShadow({ payload: { rules: [{ id, effect: "allow" }] } })
       )
       assert.deepStrictEqual(pointersOf(refused), ["#/rules/0/when"])
-      const shadow = yield* admin.approval_rules.replace_shadow({
+      const shadow = yield* admin.approvalRules.replaceShadow({
         payload: { rules: [{ id, effect: "allow", when: [] }] }
       })
       assert.strictEqual(shadow.rules[0]?.id, id)
@@ -291,7 +291,7 @@ layer(service(), { excludeTestServices: true })("ShadowRules", (it) => {
       const results = yield* Effect.all(
         Array.from({ length: 6 }, (_, index) =>
           Effect.result(
-            admin.approval_rules.replace_shadow({
+            admin.approvalRules.replaceShadow({
               payload: { revision: 0, rules: [{ effect: "reject", reason: `number ${index}` }] }
             })
           )
@@ -300,7 +300,7 @@ layer(service(), { excludeTestServices: true })("ShadowRules", (it) => {
       )
       const [won, ...others] = results.filter(Result.isSuccess)
       assert.lengthOf(others, 0)
-      assert.deepStrictEqual(yield* admin.approval_rules.shadow({}), won?.success)
+      assert.deepStrictEqual(yield* admin.approvalRules.getShadow({}), won?.success)
       for (const { failure } of results.filter(Result.isFailure)) {
         assert.deepInclude(failure, { _tag: "RULES_CHANGED", current_revision: 1 })
       }
@@ -310,17 +310,17 @@ layer(service(), { excludeTestServices: true })("ShadowRules", (it) => {
   it.effect("promotion makes the shadow rules live at the revisions it names, and removes them", () =>
     Effect.gen(function* () {
       const { admin, ask } = yield* team("promote")
-      const live = yield* admin.approval_rules.replace({ payload: { rules: [{ effect: "reject" }] } })
-      const shadow = yield* admin.approval_rules.replace_shadow({ payload: { rules: [{ effect: "allow" }] } })
+      const live = yield* admin.approvalRules.replace({ payload: { rules: [{ effect: "reject" }] } })
+      const shadow = yield* admin.approvalRules.replaceShadow({ payload: { rules: [{ effect: "allow" }] } })
       assert.strictEqual((yield* ask("before", "pay")).decision, "reject")
       const promote = (payload: { readonly revision?: number; readonly shadow_revision?: number }) =>
-        admin.approval_rules.promote_shadow({ payload })
+        admin.approvalRules.promoteShadow({ payload })
       const stale = yield* Effect.flip(promote({ revision: live.revision - 1 }))
       assert.deepInclude(stale, { _tag: "RULES_CHANGED", current_revision: live.revision })
       const other = yield* Effect.flip(promote({ shadow_revision: shadow.revision + 1 }))
       assert.deepInclude(other, { _tag: "RULES_CHANGED", current_revision: shadow.revision })
-      assert.deepStrictEqual(yield* admin.approval_rules.shadow({}), shadow)
-      assert.deepStrictEqual(yield* admin.approval_rules.list({}), live)
+      assert.deepStrictEqual(yield* admin.approvalRules.getShadow({}), shadow)
+      assert.deepStrictEqual(yield* admin.approvalRules.get({}), live)
 
       const promoted = yield* promote({ revision: live.revision, shadow_revision: shadow.revision })
       assert.deepStrictEqual(promoted, {
@@ -328,15 +328,15 @@ layer(service(), { excludeTestServices: true })("ShadowRules", (it) => {
         revision: live.revision + 1,
         warnings: []
       })
-      assert.deepStrictEqual(yield* admin.approval_rules.list({}), promoted)
-      assert.deepInclude(yield* admin.approval_rules.shadow({}), {
+      assert.deepStrictEqual(yield* admin.approvalRules.get({}), promoted)
+      assert.deepInclude(yield* admin.approvalRules.getShadow({}), {
         active: false,
         rules: [],
         revision: shadow.revision + 1
       })
       assert.strictEqual((yield* ask("after", "pay")).decision, "allow")
       assert.lengthOf((yield* differencesOf(admin)).differences, 0)
-      const { entries } = yield* admin.audit_log.list({ query: { limit: 1 } })
+      const { entries } = yield* admin.auditLog.list({ query: { limit: 1 } })
       assert.deepInclude(entries[0], {
         action: "rules.replaced",
         detail: { revision: promoted.revision, rules: 1, shadow_revision: shadow.revision }
@@ -348,17 +348,17 @@ layer(service(), { excludeTestServices: true })("ShadowRules", (it) => {
     Effect.gen(function* () {
       const { admin } = yield* team("gone")
       const { key_id } = yield* Effect.map(
-        admin.api_keys.create({ payload: { name: "Treasurer", preset: "reviewer", groups: ["treasury"] } }),
+        admin.apiKeys.create({ payload: { name: "Treasurer", preset: "reviewer", groups: ["treasury"] } }),
         ({ key }) => ({ key_id: key.id })
       )
-      const shadow = yield* admin.approval_rules.replace_shadow({
+      const shadow = yield* admin.approvalRules.replaceShadow({
         payload: { rules: [{ effect: "require_approval", quorum: [{ group: "treasury" }] }] }
       })
-      yield* admin.api_keys.revoke({ params: { id: key_id }, query: {} })
-      const refused = yield* Effect.flip(admin.approval_rules.promote_shadow({ payload: {} }))
+      yield* admin.apiKeys.revoke({ params: { id: key_id }, query: {} })
+      const refused = yield* Effect.flip(admin.approvalRules.promoteShadow({ payload: {} }))
       assert.strictEqual(refused._tag, "UNKNOWN_GROUP")
-      assert.deepStrictEqual(yield* admin.approval_rules.shadow({}), shadow)
-      assert.deepStrictEqual(yield* admin.approval_rules.list({}), { rules: [], revision: 0, warnings: [] })
+      assert.deepStrictEqual(yield* admin.approvalRules.getShadow({}), shadow)
+      assert.deepStrictEqual(yield* admin.approvalRules.get({}), { rules: [], revision: 0, warnings: [] })
     })
   )
 
@@ -368,16 +368,16 @@ layer(service(), { excludeTestServices: true })("ShadowRules", (it) => {
       Effect.gen(function* () {
         const countersign = yield* Countersign
         const { admin } = yield* team("scopes")
-        yield* admin.approval_rules.replace_shadow({ payload: { rules: [] } })
+        yield* admin.approvalRules.replaceShadow({ payload: { rules: [] } })
         const agent = yield* countersign.client({ preset: "integration" }, "scopes")
         const reviewer = yield* countersign.client({ preset: "reviewer" }, "scopes")
-        const read = yield* Effect.flip(agent.approval_rules.shadow({}))
+        const read = yield* Effect.flip(agent.approvalRules.getShadow({}))
         assert.strictEqual(read._tag, "INSUFFICIENT_SCOPE")
-        assert.isTrue((yield* reviewer.approval_rules.shadow({})).active)
+        assert.isTrue((yield* reviewer.approvalRules.getShadow({})).active)
         for (const change of [
-          reviewer.approval_rules.replace_shadow({ payload: { rules: [] } }),
-          reviewer.approval_rules.remove_shadow({}),
-          reviewer.approval_rules.promote_shadow({ payload: {} })
+          reviewer.approvalRules.replaceShadow({ payload: { rules: [] } }),
+          reviewer.approvalRules.removeShadow({}),
+          reviewer.approvalRules.promoteShadow({ payload: {} })
         ]) {
           const error: { readonly _tag: string } = yield* Effect.flip(
             Effect.mapError(Effect.asVoid(change), ({ _tag }) => ({ _tag }))
@@ -422,8 +422,8 @@ layer(service(), { excludeTestServices: true })("ShadowRules", (it) => {
       })
       const runs = FastCheck.sample(FastCheck.tuple(rules, rules, steps), { numRuns: 15 })
       for (const [live, shadow, asked] of runs) {
-        yield* admin.approval_rules.replace({ payload: { rules: live } })
-        const { since } = yield* admin.approval_rules.replace_shadow({ payload: { rules: shadow } })
+        yield* admin.approvalRules.replace({ payload: { rules: live } })
+        const { since } = yield* admin.approvalRules.replaceShadow({ payload: { rules: shadow } })
         if (since === null) return assert.fail("there are shadow rules")
         const { session_id } = yield* agent.sessions.create({})
         yield* Effect.forEach(
@@ -439,12 +439,12 @@ layer(service(), { excludeTestServices: true })("ShadowRules", (it) => {
           { concurrency: 4 }
         )
         const lines = yield* Stream.runCollect(
-          yield* admin.approval_rules.test({ payload: { rules: shadow, since } })
+          yield* admin.approvalRules.test({ payload: { rules: shadow, since } })
         )
         const result = lines.at(-1)
         if (result?.type !== "result") return assert.fail("the last line is the result")
         assert.strictEqual(result.steps, asked.length)
-        const { changes } = yield* admin.approval_rules.shadow_differences({ query: {} })
+        const { changes } = yield* admin.approvalRules.listShadowDifferences({ query: {} })
         assert.deepStrictEqual(
           sorted(changes ?? []),
           sorted(
@@ -462,7 +462,7 @@ layer(service(), { excludeTestServices: true })("ShadowRules", (it) => {
         const countersign = yield* Countersign
         const { admin, ask } = yield* team("granted")
         const reviewer = yield* countersign.client({ preset: "reviewer", name: "Ada" }, "granted")
-        yield* admin.approval_rules.replace({ payload: { rules: [{ effect: "require_approval" }] } })
+        yield* admin.approvalRules.replace({ payload: { rules: [{ effect: "require_approval" }] } })
         const { approval_id } = yield* ask("first", "pay")
         if (approval_id === null) return assert.fail("it waits for a person")
         const { grant } = yield* reviewer.approvals.decide({
@@ -472,16 +472,16 @@ layer(service(), { excludeTestServices: true })("ShadowRules", (it) => {
         assert.isNotNull(grant)
         for (const effect of ["require_approval", "allow", "reject"] as const) {
           const rules = [{ effect }]
-          const { since } = yield* admin.approval_rules.replace_shadow({ payload: { rules } })
+          const { since } = yield* admin.approvalRules.replaceShadow({ payload: { rules } })
           if (since === null) return assert.fail("there are shadow rules")
           assert.strictEqual((yield* ask(effect, "pay")).decision, "allow")
-          const { changes } = yield* admin.approval_rules.shadow_differences({ query: {} })
+          const { changes } = yield* admin.approvalRules.listShadowDifferences({ query: {} })
           assert.deepStrictEqual(
             changes,
             effect === "reject" ? [{ live: "allow", shadow: "reject", steps: 1 }] : []
           )
           const lines = yield* Stream.runCollect(
-            yield* admin.approval_rules.test({ payload: { rules, since } })
+            yield* admin.approvalRules.test({ payload: { rules, since } })
           )
           const result = lines.at(-1)
           if (result?.type !== "result") return assert.fail("the last line is the result")
@@ -496,7 +496,7 @@ layer(service(), { excludeTestServices: true })("ShadowRules", (it) => {
   it.effect("erasing a session removes its differences", () =>
     Effect.gen(function* () {
       const { admin, agent } = yield* team("erased")
-      yield* admin.approval_rules.replace_shadow({ payload: { rules: [{ effect: "allow" }] } })
+      yield* admin.approvalRules.replaceShadow({ payload: { rules: [{ effect: "allow" }] } })
       for (const customer of ["c-1", "c-2"]) {
         const { session_id } = yield* agent.sessions.create({ payload: { metadata: { customer } } })
         yield* agent.sessions.step({
@@ -516,8 +516,8 @@ layer(service(), { excludeTestServices: true })("ShadowRules", (it) => {
     Effect.gen(function* () {
       const ours = yield* team("ours")
       const theirs = yield* team("theirs")
-      yield* ours.admin.approval_rules.replace_shadow({ payload: { rules: [{ effect: "allow" }] } })
-      yield* theirs.admin.approval_rules.replace_shadow({ payload: { rules: [{ effect: "reject" }] } })
+      yield* ours.admin.approvalRules.replaceShadow({ payload: { rules: [{ effect: "allow" }] } })
+      yield* theirs.admin.approvalRules.replaceShadow({ payload: { rules: [{ effect: "reject" }] } })
       yield* theirs.ask("one", "pay")
       assert.lengthOf((yield* differencesOf(ours.admin)).differences, 0)
       assert.lengthOf((yield* differencesOf(theirs.admin)).differences, 1)

@@ -68,7 +68,7 @@ layer(service(), { excludeTestServices: true })("Steps", (it) => {
       const resumed = yield* Effect.flip(agent.sessions.step({ params, payload }))
       assert.strictEqual(resumed._tag, "SESSION_CLOSED")
       const outcome = yield* Effect.flip(
-        agent.sessions.complete({
+        agent.sessions.reportOutcome({
           params: { ...params, step_id: payload.step_id },
           payload: { status: "succeeded" }
         })
@@ -87,13 +87,13 @@ layer(service(), { excludeTestServices: true })("Steps", (it) => {
         params: { ...params, step_id: payload.step_id },
         payload: { status: "failed" as const, error: "no such order", result: { tried: 3 } }
       }
-      assert.propertyVal(yield* Effect.flip(agent.sessions.complete(report)), "_tag", "NOT_FOUND")
+      assert.propertyVal(yield* Effect.flip(agent.sessions.reportOutcome(report)), "_tag", "NOT_FOUND")
       const { approval_id } = yield* agent.sessions.step({ params, payload })
-      assert.propertyVal(yield* Effect.flip(agent.sessions.complete(report)), "_tag", "STEP_NOT_ALLOWED")
+      assert.propertyVal(yield* Effect.flip(agent.sessions.reportOutcome(report)), "_tag", "STEP_NOT_ALLOWED")
       if (approval_id === null) return assert.fail("expected a pending approval")
       yield* reviewer.approvals.decide({ params: { id: approval_id }, payload: { decision: "approve" } })
       const results = yield* Effect.all(
-        Array.from({ length: 6 }, () => Effect.result(agent.sessions.complete(report))),
+        Array.from({ length: 6 }, () => Effect.result(agent.sessions.reportOutcome(report))),
         { concurrency: "unbounded" }
       )
       assert.sameMembers(
@@ -110,7 +110,7 @@ layer(service(), { excludeTestServices: true })("Steps", (it) => {
       if (approval_id === null) return assert.fail("expected a pending approval")
       yield* reviewer.approvals.decide({ params: { id: approval_id }, payload: { decision: "approve" } })
       const token = ["ghp", "1Q2w3E4r5T6y7U8i9O0pAsDfGhJkLzXcVbNm"].join("_")
-      const { error } = yield* agent.sessions.complete({
+      const { error } = yield* agent.sessions.reportOutcome({
         params: { ...params, step_id: payload.step_id },
         payload: { status: "failed", error: `401 with ${token}` }
       })
@@ -132,7 +132,7 @@ layer(service(), { excludeTestServices: true })("Steps", (it) => {
         if (approval_id === null) return assert.fail("expected a pending approval")
         yield* reviewer.approvals.decide({ params: { id: approval_id }, payload: { decision: "approve" } })
         const report = { params: { ...params, step_id }, payload: { status: "succeeded" as const } }
-        assert.strictEqual((yield* agent.sessions.complete(report)).step_id, step_id)
+        assert.strictEqual((yield* agent.sessions.reportOutcome(report)).step_id, step_id)
       })
   )
 })

@@ -12,7 +12,7 @@ const team = (organization: string, rules: ReadonlyArray<NewApprovalRule>) =>
     const { client } = yield* Countersign
     const admin = yield* client({}, organization)
     const agent = yield* client({ preset: "runtime" }, organization)
-    yield* admin.approval_rules.replace({ payload: { rules } })
+    yield* admin.approvalRules.replace({ payload: { rules } })
     const { session_id } = yield* agent.sessions.create({})
     const ask = (step: string, args: Schema.Json, summary?: string | null) =>
       agent.sessions.step({
@@ -99,8 +99,8 @@ layer(service(), { excludeTestServices: true })("Summaries", (it) => {
         { effect: "require_approval" as const, summary_template: "Refund {amount|mony}" }
       ]
       const refusals = [
-        yield* Effect.flip(admin.approval_rules.replace({ payload: { rules } })),
-        yield* Effect.flip(admin.approval_rules.replace_shadow({ payload: { rules } }))
+        yield* Effect.flip(admin.approvalRules.replace({ payload: { rules } })),
+        yield* Effect.flip(admin.approvalRules.replaceShadow({ payload: { rules } }))
       ]
       for (const refused of refusals) {
         assert.deepInclude(refused, { code: "INVALID_REQUEST" })
@@ -112,7 +112,7 @@ layer(service(), { excludeTestServices: true })("Summaries", (it) => {
         ])
       }
       const invisible = yield* Effect.flip(
-        admin.approval_rules.replace({
+        admin.approvalRules.replace({
           payload: { rules: [{ effect: "require_approval", summary_template: "a\u202eb" }] }
         })
       )

@@ -94,7 +94,7 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Large ar
     const admin = yield* countersign.client({ name: "owner" }, organization)
     const agent = yield* countersign.client({ preset: "runtime", name: "agent" }, organization)
     const reviewer = yield* countersign.client({ preset: "reviewer", name: "Ada" }, organization)
-    yield* admin.approval_rules.replace({ payload: { rules: [{ effect: "require_approval" }] } })
+    yield* admin.approvalRules.replace({ payload: { rules: [{ effect: "require_approval" }] } })
     const { session_id } = yield* agent.sessions.create({})
     const sql = yield* SqlClient.SqlClient
     const keys = yield* sql<{ readonly org_id: OrgId; readonly key_id: KeyId; readonly name: string }>`

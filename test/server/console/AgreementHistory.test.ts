@@ -12,7 +12,7 @@ import { createSortingTask } from "../../support/tasks.ts"
 
 const hold_out = { kind: "none" } as const
 
-const compareAndRelease = (admin: ClientCalls, params: { readonly task_id: TaskId }) =>
+const compareAndRelease = (admin: ClientCalls, params: { readonly id: TaskId }) =>
   Effect.gen(function* () {
     const { comparison } = yield* admin.comparisons.create({ params, payload: { hold_out } })
     yield* Effect.repeat(admin.comparisons.get({ params: { id: comparison.id } }), {

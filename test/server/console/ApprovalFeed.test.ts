@@ -79,7 +79,7 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Approval
           const admin = yield* client({}, "order")
           const ask = yield* agentOf("order")
           yield* ask("slow")
-          yield* admin.approval_rules.replace({
+          yield* admin.approvalRules.replace({
             payload: { rules: [{ tool: "pay.*", effect: "require_approval", review_seconds: 60 }] }
           })
           yield* ask("quick", "pay.now")
@@ -113,7 +113,7 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Approval
           const { client, key } = yield* Countersign
           const feed = yield* ApprovalFeed
           const admin = yield* client({}, "lines")
-          yield* admin.approval_rules.replace({
+          yield* admin.approvalRules.replace({
             payload: { rules: [{ effect: "require_approval", summary_template: "Pay {amount|number}" }] }
           })
           const agent = yield* client({ preset: "runtime", name: "support agent" }, "lines")
@@ -226,7 +226,7 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Approval
         const admin = yield* client({}, "counted")
         const ada = yield* key({ preset: "reviewer", name: "Ada", groups: ["finance"] }, "counted")
         yield* key({ preset: "reviewer", name: "Lea", groups: ["legal"] }, "counted")
-        yield* admin.approval_rules.replace({
+        yield* admin.approvalRules.replace({
           payload: {
             rules: [
               { tool: "legal.*", effect: "require_approval", quorum: [{ group: "legal" }] },
@@ -311,7 +311,7 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Approval
         const { client } = yield* Countersign
         const feed = yield* ApprovalFeed
         const admin = yield* client({}, "context")
-        yield* admin.approval_rules.replace({
+        yield* admin.approvalRules.replace({
           payload: {
             rules: [
               { tool: "search.*", effect: "allow" },
@@ -327,7 +327,7 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Approval
             payload: { step_id: StepId.make(step), tool, action_class: "read", arguments: args }
           })
         const complete = (step: string, result: Schema.Json) =>
-          agent.sessions.complete({
+          agent.sessions.reportOutcome({
             params: { id: session_id, step_id: StepId.make(step) },
             payload: { status: "succeeded", result }
           })

@@ -251,12 +251,12 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Console"
             (answer) => answer.status
           )
 
-        const { key: made, secret } = yield* admin.api_keys.create({
+        const { key: made, secret } = yield* admin.apiKeys.create({
           payload: { name: "Bob", preset: "reviewer" }
         })
         const revoked = cookieOf(yield* signIn(Redacted.make(secret)))
         assert.strictEqual(yield* status(revoked), 200)
-        yield* admin.api_keys.revoke({ params: { id: made.id } })
+        yield* admin.apiKeys.revoke({ params: { id: made.id } })
         assert.strictEqual(yield* status(revoked), 401)
 
         const secretOfAda = yield* key({ preset: "reviewer" })
@@ -299,7 +299,7 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Console"
       Effect.gen(function* () {
         const { client } = yield* Countersign
         const admin = yield* client()
-        const { key: made, secret } = yield* admin.api_keys.create({
+        const { key: made, secret } = yield* admin.apiKeys.create({
           payload: { name: "Eve", preset: "reviewer" }
         })
         const cookie = cookieOf(yield* signIn(Redacted.make(secret)))
@@ -330,7 +330,7 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Console"
           const sessions = yield* ConsoleSessions
           const sql = yield* SqlClient.SqlClient
           const admin = yield* client()
-          const { key: made, secret } = yield* admin.api_keys.create({
+          const { key: made, secret } = yield* admin.apiKeys.create({
             payload: { name: "Bob", preset: "reviewer" }
           })
           const signedInAgain = Effect.map(signIn(Redacted.make(secret)), cookieOf)
@@ -353,7 +353,7 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Console"
         `
           yield* sessions.check
           yield* otherReplica.ended
-          yield* admin.api_keys.revoke({ params: { id: made.id } })
+          yield* admin.apiKeys.revoke({ params: { id: made.id } })
           yield* sessions.check
           yield* rest.ended
         }).pipe(Effect.scoped, Effect.orDie)

@@ -96,7 +96,7 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true, timeout
       () =>
         Effect.gen(function* () {
           const { admin, endpoint, receiver } = yield* seedEndpoint("log")
-          const second = yield* admin.notification_endpoints.create({ payload: { url: `${receiver.url}/2` } })
+          const second = yield* admin.notificationEndpoints.create({ payload: { url: `${receiver.url}/2` } })
           const principal = yield* principalOf("log")
           const newest = Date.now() - MINUTE
           yield* logDeliveries(principal.org_id, endpoint.id, 300, newest)
@@ -145,7 +145,7 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true, timeout
         Effect.gen(function* () {
           const sql = yield* SqlClient.SqlClient
           const { admin, endpoint, receiver } = yield* seedEndpoint("bounded")
-          const second = yield* admin.notification_endpoints.create({ payload: { url: `${receiver.url}/2` } })
+          const second = yield* admin.notificationEndpoints.create({ payload: { url: `${receiver.url}/2` } })
           const { org_id } = yield* principalOf("bounded")
           const newest = Date.now()
           yield* logDeliveries(org_id, endpoint.id, 1_000, newest)
@@ -209,7 +209,7 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true, timeout
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
         const admin = yield* (yield* Countersign).client({}, "batches")
-        const destination = yield* admin.telemetry_destinations.create({
+        const destination = yield* admin.telemetryDestinations.create({
           payload: { url: "http://127.0.0.1:9/v1/traces" }
         })
         const principal = yield* principalOf("batches")
@@ -326,12 +326,12 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true, timeout
         const outcomes = (results: ReadonlyArray<{ readonly outcome: string }>) =>
           results.map(({ outcome }) => outcome)
         // Nothing is replayed to a disabled endpoint.
-        yield* admin.notification_endpoints.update({ params, payload: { active: false } })
+        yield* admin.notificationEndpoints.update({ params, payload: { active: false } })
         assert.deepStrictEqual(
           outcomes(yield* writing(deliveries.replay(keys), principal)),
           keys.map(() => "endpoint_disabled")
         )
-        yield* admin.notification_endpoints.update({ params, payload: { active: true } })
+        yield* admin.notificationEndpoints.update({ params, payload: { active: true } })
         const results = yield* writing(deliveries.replay(keys), principal)
         assert.deepStrictEqual(outcomes(results), ["queued", "queued", "queued", "not_found"])
         yield* awaitDeliveries(admin, endpoint.id, (list) =>
@@ -339,7 +339,7 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true, timeout
         )
         const again = yield* writing(deliveries.replay(keys), principal)
         assert.deepStrictEqual(outcomes(again), ["not_failed", "not_failed", "not_failed", "not_found"])
-        const { entries } = yield* admin.audit_log.list({ query: { action: "endpoint.replayed" } })
+        const { entries } = yield* admin.auditLog.list({ query: { action: "endpoint.replayed" } })
         assert.deepStrictEqual(
           entries.map(({ detail, target_id }) => [target_id, detail]),
           [[endpoint.id, { selected: 4, queued: 3, skipped: 1 }]]
@@ -365,7 +365,7 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true, timeout
           const deliveries = yield* ConsoleDeliveries
           const principal = yield* principalOf("health")
           for (let n = 1; n <= 3; n++) {
-            yield* admin.notification_endpoints.test({ params })
+            yield* admin.notificationEndpoints.test({ params })
             yield* awaitDeliveries(
               admin,
               endpoint.id,
@@ -376,7 +376,7 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true, timeout
             reading(deliveries.health, principal),
             ([one]) => one?.last_error === "HTTP 500" && one.failing_since !== null
           )
-          const attempts = yield* admin.notification_endpoints.deliveries({ params: { id: endpoint.id } })
+          const attempts = yield* admin.notificationEndpoints.listDeliveries({ params: { id: endpoint.id } })
           assert.deepStrictEqual(
             health?.hours.reduce((sum, hour) => [sum[0]! + hour.delivered, sum[1]! + hour.failed], [0, 0]),
             [1, 2]

@@ -31,7 +31,7 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("DatasetC
         const version = (base: string | undefined, examples: ReadonlyArray<readonly [string, number]>) => {
           const [first, ...rest] = examples.map(([text, n]) => ({ input: { text }, answer: { n } }))
           return datasets.create({
-            params: { task_id: task.id },
+            params: { id: task.id },
             payload: {
               ...(base === undefined ? {} : { base_dataset_id: known.get(base)! }),
               examples: [first!, ...rest]

@@ -172,12 +172,12 @@ layer(service(), { excludeTestServices: true, timeout: "120 seconds" })("Exports
           [other, "theirs"],
           [admin, "=HYPERLINK(1)"]
         ] as const) {
-          const { endpoint, secret } = yield* organization.notification_endpoints.create({
+          const { endpoint, secret } = yield* organization.notificationEndpoints.create({
             payload: { url: "http://127.0.0.1:9/hidden-path", description: text }
           })
-          yield* organization.notification_endpoints.test({ params: { id: endpoint.id } })
+          yield* organization.notificationEndpoints.test({ params: { id: endpoint.id } })
           yield* organization.tasks.create({ payload: { ...sortingTask, name: text } })
-          const made = yield* organization.api_keys.create({ payload: { name: text, preset: "runtime" } })
+          const made = yield* organization.apiKeys.create({ payload: { name: text, preset: "runtime" } })
           secrets.push(secret, made.secret)
         }
         const headers = yield* consoleHeaders(yield* key({}, "lists"))
@@ -216,7 +216,7 @@ layer(service(), { excludeTestServices: true, timeout: "120 seconds" })("Exports
     Effect.gen(function* () {
       const { client, key } = yield* Countersign
       const admin = yield* client({}, "paged")
-      const { endpoint } = yield* admin.notification_endpoints.create({
+      const { endpoint } = yield* admin.notificationEndpoints.create({
         payload: { url: "http://127.0.0.1:9/hook" }
       })
       const { org_id } = yield* (yield* ApiKeys).verify(yield* key({}, "paged"))

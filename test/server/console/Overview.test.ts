@@ -286,10 +286,10 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Overview
         const sql = yield* SqlClient.SqlClient
         const admin = yield* client({}, "delivered")
         const mine = yield* principalOf("delivered")
-        const { endpoint: good } = yield* admin.notification_endpoints.create({
+        const { endpoint: good } = yield* admin.notificationEndpoints.create({
           payload: { url: "http://127.0.0.1:9/good" }
         })
-        const { endpoint: bad } = yield* admin.notification_endpoints.create({
+        const { endpoint: bad } = yield* admin.notificationEndpoints.create({
           payload: { url: "http://127.0.0.1:9/bad", description: "orders" }
         })
         const [today, yesterday, before] = yield* Effect.all([dayAgo(0), dayAgo(1), dayAgo(7)])

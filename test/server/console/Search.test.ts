@@ -72,7 +72,7 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Search",
         ])
         assert.deepStrictEqual(ids(yield* find("refund", { kind: "task" })), [task.id])
         // An endpoint is found by its description and by its address.
-        const { endpoint } = yield* admin.notification_endpoints.create({
+        const { endpoint } = yield* admin.notificationEndpoints.create({
           payload: { url: "http://127.0.0.1:9/hook", description: "Billing alerts" }
         })
         const [found_endpoint] = (yield* find("billing 127.0.0.1:9")).groups[0]?.results ?? []
@@ -107,7 +107,7 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Search",
         const admin = yield* client({}, "scoped")
         const task = yield* admin.tasks.create({ payload: { ...sortingTask, name: "scoped-1" } })
         const run = yield* admin.tasks.run({
-          params: { task_id: task.id },
+          params: { id: task.id },
           payload: { input: { text: "x" }, answer: { category: "other" } }
         })
         const { find } = yield* searcher("scoped", { name: "scoped-1" })
@@ -137,13 +137,13 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Search",
       const sql = yield* SqlClient.SqlClient
       const { find, principal } = yield* searcher("ids")
       const admin = yield* client({}, "ids")
-      const { endpoint } = yield* admin.notification_endpoints.create({
+      const { endpoint } = yield* admin.notificationEndpoints.create({
         payload: { url: "https://1.1.1.1/hook", events: ["approval.requested"] }
       })
       const at = yield* pendingStep("ids", {}, { ticket: "SUP-1" })
       const task = yield* admin.tasks.create({ payload: sortingTask })
       const run = yield* admin.tasks.run({
-        params: { task_id: task.id },
+        params: { id: task.id },
         payload: { input: { text: "x" }, answer: { category: "other" } }
       })
       const { id: feedback } = yield* admin.feedback.create({

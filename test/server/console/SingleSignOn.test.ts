@@ -148,19 +148,19 @@ describe("SingleSignOn", () => {
         assert.include(second.session?.scopes ?? [], "keys.write")
         const { client } = yield* Countersign
         const admin = yield* client({}, "acme")
-        const { entries } = yield* admin.audit_log.list({ query: { target_id: first.session?.key.id ?? "" } })
+        const { entries } = yield* admin.auditLog.list({ query: { target_id: first.session?.key.id ?? "" } })
         assert.deepStrictEqual(
           entries.map(({ action }) => action),
           ["console.signed_in", "person.access_changed", "console.signed_in", "person.created"]
         )
         // A person is no key: the list of keys does not have one, and nothing can be done to it there.
-        const { keys } = yield* admin.api_keys.list({ query: { limit: 100 } })
+        const { keys } = yield* admin.apiKeys.list({ query: { limit: 100 } })
         assert.notInclude(
           keys.map(({ name }) => name),
           "Ada King"
         )
         const revoked = yield* Effect.flip(
-          admin.api_keys.revoke({ params: { id: KeyId.make(second.session?.key.id ?? "") } })
+          admin.apiKeys.revoke({ params: { id: KeyId.make(second.session?.key.id ?? "") } })
         )
         assert.strictEqual(revoked._tag, "NOT_FOUND")
         const text = yield* databaseAsText
@@ -259,7 +259,7 @@ describe("SingleSignOn", () => {
           assert.include(refused.end.body, "no access")
           assert.isNull(yield* Effect.promise(() => browser.session(url)))
           const admin = yield* (yield* Countersign).client({}, "acme")
-          const { entries } = yield* admin.audit_log.list({ query: { action: "person.access_ended" } })
+          const { entries } = yield* admin.auditLog.list({ query: { action: "person.access_ended" } })
           assert.strictEqual(entries.length, 1)
           provider.accounts.set("ada", { ...provider.accounts.get("ada"), groups: ["admins"] })
           assert.deepStrictEqual((yield* signIn(url)).session?.key, session?.key)
@@ -350,7 +350,7 @@ describe("SingleSignOn", () => {
         assert.deepInclude((yield* call(`/${id}/block`, "DELETE")).body, { status: "ended" })
         assert.strictEqual((yield* signIn(url)).session?.key.id, id)
         assert.deepInclude((yield* call(`/${id}`)).body, { status: "active", sessions: 1 })
-        const { entries } = yield* (yield* client({}, "acme")).audit_log.list({ query: { target_id: id } })
+        const { entries } = yield* (yield* client({}, "acme")).auditLog.list({ query: { target_id: id } })
         assert.deepStrictEqual(
           entries.map(({ action }) => action).filter((action) => action.startsWith("person.")),
           [
@@ -433,7 +433,7 @@ describe("SingleSignOn", () => {
         assert.strictEqual(yield* statusWith(url, made.secret), 401)
         assert.strictEqual((yield* agent.sessions.step(step)).decision, "allow")
         const entryOf = (action: AuditAction, target_id: string) =>
-          Effect.map(admin.audit_log.list({ query: { action, target_id } }), ({ entries }) => entries[0])
+          Effect.map(admin.auditLog.list({ query: { action, target_id } }), ({ entries }) => entries[0])
         assert.deepStrictEqual((yield* entryOf("person.blocked", id))?.detail, {
           made_keys: "revoke",
           revoked_keys: 1,
@@ -468,14 +468,14 @@ describe("SingleSignOn", () => {
         assert.include((yield* Effect.promise(() => back.session(url)))?.scopes ?? [], "approvals.read")
         assert.strictEqual(yield* statusWith(url, wide.secret), 403)
         assert.strictEqual(yield* statusWith(url, narrow.secret), 401)
-        const limited = yield* admin.api_keys.get({ params: { id: wide.key.id } })
+        const limited = yield* admin.apiKeys.get({ params: { id: wide.key.id } })
         assert.deepStrictEqual(limited.scopes.toSorted(), [...presetScopes("reviewer")].toSorted())
         assert.deepStrictEqual([limited.preset, limited.groups], ["admin", ["finance"]])
         assert.deepInclude((yield* entryOf("key.rights_reduced", wide.key.id))?.detail, { reduced_with: id })
         groups()
         yield* signIn(url)
         assert.strictEqual(yield* statusWith(url, wide.secret), 401)
-        const { revocation_reason } = yield* admin.api_keys.get({ params: { id: wide.key.id } })
+        const { revocation_reason } = yield* admin.apiKeys.get({ params: { id: wide.key.id } })
         assert.strictEqual(revocation_reason, "access_ended")
         assert.deepInclude((yield* entryOf("person.access_ended", id))?.detail, { revoked_keys: 1 })
       })
@@ -593,7 +593,7 @@ describe("SingleSignOn", () => {
         assert.isNotNull((yield* signIn(url)).session)
 
         const { client } = yield* Countersign
-        const { entries } = yield* (yield* client({}, "acme")).audit_log.list({
+        const { entries } = yield* (yield* client({}, "acme")).auditLog.list({
           query: { action: "person.sessions_ended" }
         })
         assert.deepStrictEqual(
@@ -762,7 +762,7 @@ describe("SingleSignOn", () => {
       withProvider((_provider, url) =>
         Effect.gen(function* () {
           const admin = yield* (yield* Countersign).client({}, "acme")
-          const { key } = yield* admin.api_keys.create({
+          const { key } = yield* admin.apiKeys.create({
             payload: { name: "Ada's key", preset: "reviewer", email: "ADA@Example.com" }
           })
           const { session } = yield* signIn(url)
@@ -776,7 +776,7 @@ describe("SingleSignOn", () => {
             )
           assert.include((yield* makers()) ?? [], key.id)
           // Nor does a key of hers let her in again.
-          const own = yield* admin.api_keys.create({
+          const own = yield* admin.apiKeys.create({
             payload: { name: "Ada's admin key", preset: "admin", email: "ada@Example.com" }
           })
           const headers = yield* consoleHeaders(Redacted.make(own.secret))

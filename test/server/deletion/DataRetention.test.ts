@@ -53,32 +53,32 @@ layer(service(), { excludeTestServices: true })("Retention of data", (it) => {
   it.effect("settings are validated, replaced by revision, and audited", () =>
     Effect.gen(function* () {
       const { admin, reviewer } = yield* createDesk("retention settings")
-      assert.deepStrictEqual(yield* admin.retention_settings.get(), {
+      assert.deepStrictEqual(yield* admin.retentionSettings.get(), {
         run_days: null,
         feedback_days: null,
         session_days: null,
         revision: 0
       })
-      const stored = yield* admin.retention_settings.replace({ payload: { run_days: 30, revision: 0 } })
+      const stored = yield* admin.retentionSettings.replace({ payload: { run_days: 30, revision: 0 } })
       assert.deepStrictEqual(stored, { run_days: 30, feedback_days: null, session_days: null, revision: 1 })
       const conflict = yield* Effect.flip(
-        admin.retention_settings.replace({ payload: { run_days: 60, revision: 0 } })
+        admin.retentionSettings.replace({ payload: { run_days: 60, revision: 0 } })
       )
       assert.deepInclude(conflict, { _tag: "RETENTION_SETTINGS_CHANGED", current_revision: 1 })
       for (const run_days of [0, 1.5, 3_651]) {
-        const invalid = yield* Effect.flip(admin.retention_settings.replace({ payload: { run_days } }))
+        const invalid = yield* Effect.flip(admin.retentionSettings.replace({ payload: { run_days } }))
         assert.deepStrictEqual(pointersOf(invalid), ["#/run_days"])
       }
       assert.strictEqual(
-        yield* tagOf(reviewer.retention_settings.replace({ payload: {} })),
+        yield* tagOf(reviewer.retentionSettings.replace({ payload: {} })),
         "INSUFFICIENT_SCOPE"
       )
-      const { entries } = yield* admin.audit_log.list({ query: { action: "retention_settings.replaced" } })
+      const { entries } = yield* admin.auditLog.list({ query: { action: "retention_settings.replaced" } })
       assert.deepStrictEqual(
         entries.map(({ detail }) => detail),
         [stored]
       )
-      yield* admin.retention_settings.replace({ payload: {} })
+      yield* admin.retentionSettings.replace({ payload: {} })
     })
   )
 
@@ -86,19 +86,19 @@ layer(service(), { excludeTestServices: true })("Retention of data", (it) => {
     Effect.gen(function* () {
       const { admin, run } = yield* createDesk("expired spans")
       const collector = yield* startCollector({ status: 400 })
-      const { id } = yield* admin.telemetry_destinations.create({
+      const { id } = yield* admin.telemetryDestinations.create({
         payload: { url: `${collector.url}/v1/traces`, content: true }
       })
       const expired = yield* run("narwhal")
       yield* run("beluga")
       yield* Effect.flatMap(Spans, ({ flush }) => flush)
       yield* eventually(
-        admin.telemetry_destinations.deliveries({ params: { id } }),
+        admin.telemetryDestinations.listDeliveries({ params: { id } }),
         ({ deliveries }) => deliveries.length > 0 && deliveries.every(({ status }) => status === "failed")
       )
       assert.include(yield* storedRequests, "narwhal")
       yield* (yield* age(40)).run(expired)
-      yield* admin.retention_settings.replace({ payload: { run_days: 30 } })
+      yield* admin.retentionSettings.replace({ payload: { run_days: 30 } })
       yield* runOnce()
       yield* eventually(Effect.andThen(eraseSpansOnce(), storedRequests), (text) => !text.includes("narwhal"))
       assert.include(yield* storedRequests, "beluga")
@@ -119,7 +119,10 @@ layer(service(), { excludeTestServices: true })("Retention of data", (it) => {
       yield* integration.feedback.create({ payload: { inference_log_id: plain, score: 1 } })
       const promotedFeedback = yield* correct(promoted, { category: "billing" })
       yield* stage(promotedFeedback.id)
-      const { base_dataset_id, feedback_revision } = yield* admin.feedback.preview({ params, query: {} })
+      const { base_dataset_id, feedback_revision } = yield* admin.feedback.previewPromotion({
+        params,
+        query: {}
+      })
       const { dataset } = yield* admin.feedback.promote({
         params,
         payload: { base_dataset_id, expected_feedback_revision: feedback_revision }
@@ -128,19 +131,19 @@ layer(service(), { excludeTestServices: true })("Retention of data", (it) => {
       yield* stage(stagedFeedback.id)
       yield* correct(pending, { category: "billing" })
       for (const trace_id of [plain, staged, pending, promoted, foreign]) yield* old.run(trace_id)
-      const sum = Effect.map(admin.feedback.quality({ params, query: {} }), ({ releases }) =>
+      const sum = Effect.map(admin.feedback.getQuality({ params, query: {} }), ({ releases }) =>
         releases.reduce((total, { negative, positive }) => total + negative + positive, 0)
       )
       assert.strictEqual(yield* sum, 4)
 
-      yield* admin.retention_settings.replace({ payload: { run_days: 30 } })
+      yield* admin.retentionSettings.replace({ payload: { run_days: 30 } })
       const { removed } = yield* runOnce()
       assert.deepStrictEqual(removed, { runs: 3, feedback: 3, sessions: 0 })
       for (const trace_id of [plain, pending, promoted]) {
-        assert.strictEqual(yield* tagOf(admin.runs.get({ params: { trace_id } })), "NOT_FOUND")
+        assert.strictEqual(yield* tagOf(admin.runs.get({ params: { id: trace_id } })), "NOT_FOUND")
       }
-      for (const trace_id of [recent, staged]) yield* admin.runs.get({ params: { trace_id } })
-      yield* other.admin.runs.get({ params: { trace_id: foreign } })
+      for (const trace_id of [recent, staged]) yield* admin.runs.get({ params: { id: trace_id } })
+      yield* other.admin.runs.get({ params: { id: foreign } })
       yield* admin.feedback.get({ params: { id: stagedFeedback.id } })
       assert.include(yield* inputsOf(admin, dataset.id), "expired and promoted")
       assert.strictEqual(yield* sum, 4, "the counts stay")
@@ -149,7 +152,7 @@ layer(service(), { excludeTestServices: true })("Retention of data", (it) => {
       // No longer staged, so it goes with the next run.
       yield* admin.feedback.unstage({ params: { id: stagedFeedback.id } })
       assert.deepStrictEqual((yield* runOnce()).removed, { runs: 1, feedback: 1, sessions: 0 })
-      yield* admin.retention_settings.replace({ payload: {} })
+      yield* admin.retentionSettings.replace({ payload: {} })
     })
   )
 
@@ -169,7 +172,10 @@ layer(service(), { excludeTestServices: true })("Retention of data", (it) => {
         })
         const { id } = yield* correct(trace_id, { category: "billing" })
         yield* stage(id)
-        const { base_dataset_id, feedback_revision } = yield* admin.feedback.preview({ params, query: {} })
+        const { base_dataset_id, feedback_revision } = yield* admin.feedback.previewPromotion({
+          params,
+          query: {}
+        })
         const { dataset } = yield* admin.feedback.promote({
           params,
           payload: { base_dataset_id, expected_feedback_revision: feedback_revision }
@@ -177,12 +183,12 @@ layer(service(), { excludeTestServices: true })("Retention of data", (it) => {
         yield* old.feedback(id)
         yield* old.run(trace_id)
 
-        yield* admin.retention_settings.replace({ payload: { feedback_days: 10 } })
+        yield* admin.retentionSettings.replace({ payload: { feedback_days: 10 } })
         assert.deepStrictEqual((yield* runOnce()).removed, { runs: 0, feedback: 1, sessions: 0 })
-        yield* admin.runs.get({ params: { trace_id } })
-        yield* admin.retention_settings.replace({ payload: { run_days: 10 } })
+        yield* admin.runs.get({ params: { id: trace_id } })
+        yield* admin.retentionSettings.replace({ payload: { run_days: 10 } })
         assert.deepStrictEqual((yield* runOnce()).removed, { runs: 1, feedback: 0, sessions: 0 })
-        yield* admin.retention_settings.replace({ payload: {} })
+        yield* admin.retentionSettings.replace({ payload: {} })
         assert.include(yield* inputsOf(admin, dataset.id), "of a person")
 
         const erasure = yield* admin.deletions.erase({
@@ -204,9 +210,9 @@ layer(service(), { excludeTestServices: true })("Retention of data", (it) => {
       yield* stage((yield* correct(trace_id, { category: "billing" })).id)
       const { feedback } = yield* admin.feedback.list({ query: { status: "staged" } })
       for (const { id } of [expired, ...feedback]) yield* old.feedback(id)
-      yield* admin.retention_settings.replace({ payload: { feedback_days: 10 } })
+      yield* admin.retentionSettings.replace({ payload: { feedback_days: 10 } })
       assert.deepStrictEqual((yield* runOnce()).removed, { runs: 0, feedback: 1, sessions: 0 })
-      yield* admin.retention_settings.replace({ payload: {} })
+      yield* admin.retentionSettings.replace({ payload: {} })
       const left = yield* admin.feedback.list({ query: {} })
       assert.deepStrictEqual(
         left.feedback.map(({ id, inference_log_id }) => [id === recent.id, inference_log_id === trace_id]),
@@ -232,15 +238,15 @@ layer(service(), { excludeTestServices: true })("Retention of data", (it) => {
         }
       })
       yield* stage(id)
-      const { feedback_revision } = yield* admin.feedback.preview({ params, query: {} })
+      const { feedback_revision } = yield* admin.feedback.previewPromotion({ params, query: {} })
       const { dataset } = yield* admin.feedback.promote({
         params,
         payload: { base_dataset_id: first.id, expected_feedback_revision: feedback_revision }
       })
       yield* old.feedback(id)
-      yield* admin.retention_settings.replace({ payload: { feedback_days: 10 } })
+      yield* admin.retentionSettings.replace({ payload: { feedback_days: 10 } })
       assert.deepStrictEqual((yield* runOnce()).removed, { runs: 0, feedback: 1, sessions: 0 })
-      yield* admin.retention_settings.replace({ payload: {} })
+      yield* admin.retentionSettings.replace({ payload: {} })
       assert.include(yield* inputsOf(admin, dataset.id), "of an end user")
 
       const erasure = yield* admin.deletions.erase({ payload: { end_user_id } })
@@ -281,12 +287,12 @@ layer(service(), { excludeTestServices: true })("Retention of data", (it) => {
         FROM runs, generate_series(1, 1001) AS n
         WHERE trace_id = ${recent}
       `
-        yield* admin.retention_settings.replace({ payload: { feedback_days: 10 } })
+        yield* admin.retentionSettings.replace({ payload: { feedback_days: 10 } })
         assert.deepStrictEqual(yield* runOnce(), {
           removed: { runs: 0, feedback: 1_001, sessions: 0 },
           more: false
         })
-        yield* admin.retention_settings.replace({ payload: { run_days: 30 } })
+        yield* admin.retentionSettings.replace({ payload: { run_days: 30 } })
         assert.deepStrictEqual(yield* runOnce(), {
           removed: { runs: 4_000, feedback: 0, sessions: 0 },
           more: true
@@ -300,7 +306,7 @@ layer(service(), { excludeTestServices: true })("Retention of data", (it) => {
           runs.map(({ trace_id }) => trace_id),
           [recent]
         )
-        yield* admin.retention_settings.replace({ payload: {} })
+        yield* admin.retentionSettings.replace({ payload: {} })
       })
   )
 
@@ -329,7 +335,7 @@ layer(service(), { excludeTestServices: true })("Retention of data", (it) => {
       yield* old.events(aged[3] ?? "")
       yield* sql`UPDATE agent_sessions SET closed_at = created_at WHERE session_id = ${aged[3] ?? ""}`
 
-      yield* admin.retention_settings.replace({ payload: { session_days: 30 } })
+      yield* admin.retentionSettings.replace({ payload: { session_days: 30 } })
       assert.deepStrictEqual((yield* runOnce()).removed, { runs: 0, feedback: 0, sessions: 2 })
       const { sessions } = yield* admin.sessions.list({ query: {} })
       assert.sameMembers(
@@ -343,7 +349,7 @@ layer(service(), { excludeTestServices: true })("Retention of data", (it) => {
           (SELECT count(*)::int FROM approvals WHERE session_id = ${aged[3] ?? ""}) AS approvals
       `
       assert.deepStrictEqual(left, { events: 0, steps: 0, approvals: 0 })
-      yield* admin.retention_settings.replace({ payload: {} })
+      yield* admin.retentionSettings.replace({ payload: {} })
     })
   )
 })

@@ -42,7 +42,7 @@ layer(service(), { excludeTestServices: true })("Deletions", (it) => {
       assert.deepInclude(deletion, { kind: "task", target_id: task.id, status: "running" })
       assert.strictEqual(yield* tagOf(admin.tasks.get({ params })), "NOT_FOUND")
       assert.strictEqual(yield* tagOf(admin.tasks.remove({ params })), "NOT_FOUND")
-      assert.strictEqual(yield* tagOf(admin.runs.get({ params: { trace_id } })), "NOT_FOUND")
+      assert.strictEqual(yield* tagOf(admin.runs.get({ params: { id: trace_id } })), "NOT_FOUND")
       assert.strictEqual(yield* tagOf(admin.feedback.get({ params: { id } })), "NOT_FOUND")
       assert.strictEqual(yield* tagOf(admin.feedback.unstage({ params: { id } })), "NOT_FOUND")
       assert.strictEqual(yield* tagOf(admin.datasets.get({ params: { id: dataset.id } })), "NOT_FOUND")
@@ -60,7 +60,7 @@ layer(service(), { excludeTestServices: true })("Deletions", (it) => {
       // Nothing else was deleted.
       assert.deepStrictEqual(yield* rowsOfTask(other.task.id), before)
       assert.strictEqual(
-        (yield* admin.runs.get({ params: { trace_id: keptRun.trace_id } })).trace_id,
+        (yield* admin.runs.get({ params: { id: keptRun.trace_id } })).trace_id,
         keptRun.trace_id
       )
     })
@@ -79,7 +79,7 @@ layer(service(), { excludeTestServices: true })("Deletions", (it) => {
         const deletion = yield* admin.tasks.remove({ params })
         yield* completed(admin, deletion.id)
         yield* sql`INSERT INTO runs SELECT * FROM json_populate_record(NULL::runs, ${row?.row ?? ""}::json)`
-        assert.strictEqual(yield* tagOf(admin.runs.get({ params: { trace_id } })), "NOT_FOUND")
+        assert.strictEqual(yield* tagOf(admin.runs.get({ params: { id: trace_id } })), "NOT_FOUND")
         assert.deepStrictEqual(yield* rowsOfTask(task.id), { runs: 1 })
 
         // It is repeated once the runs that were in progress have been logged.
@@ -139,7 +139,7 @@ layer(service(), { excludeTestServices: true })("Deletions", (it) => {
         datasets.map(({ version }) => version),
         [3, 1]
       )
-      const words = yield* sql`SELECT word FROM dataset_postings WHERE task_id = ${params.task_id}`
+      const words = yield* sql`SELECT word FROM dataset_postings WHERE task_id = ${params.id}`
       assert.lengthOf(words, 5, "where is my parcel, marmot")
     })
   )
@@ -192,7 +192,10 @@ layer(service(), { excludeTestServices: true })("Deletions", (it) => {
       const foreign = yield* log(stranger, elsewhere.params, "foreign", { customer: "acme" })
       const { id } = yield* correct(subjectRun.trace_id, { category: "billing" })
       yield* stage(id)
-      const { base_dataset_id, feedback_revision } = yield* admin.feedback.preview({ params, query: {} })
+      const { base_dataset_id, feedback_revision } = yield* admin.feedback.previewPromotion({
+        params,
+        query: {}
+      })
       const { dataset } = yield* admin.feedback.promote({
         params,
         payload: { base_dataset_id, expected_feedback_revision: feedback_revision }
@@ -231,9 +234,9 @@ layer(service(), { excludeTestServices: true })("Deletions", (it) => {
       })
       assert.notInclude(JSON.stringify(body), "axolotl")
 
-      yield* admin.runs.get({ params: { trace_id: kept.trace_id } })
+      yield* admin.runs.get({ params: { id: kept.trace_id } })
       yield* admin.sessions.get({ params: { id: keptSession.session_id } })
-      yield* stranger.runs.get({ params: { trace_id: foreign.trace_id } })
+      yield* stranger.runs.get({ params: { id: foreign.trace_id } })
       const { runs } = yield* admin.runs.list({ params, query: {} })
       assert.lengthOf(runs, 2)
 
@@ -245,7 +248,7 @@ layer(service(), { excludeTestServices: true })("Deletions", (it) => {
         deletions.map(({ id }) => id),
         [again.id, erasure.id]
       )
-      const { entries } = yield* admin.audit_log.list({ query: { action: "erasure.requested" } })
+      const { entries } = yield* admin.auditLog.list({ query: { action: "erasure.requested" } })
       assert.deepStrictEqual(entries[0]?.detail, {
         metadata_key: "customer",
         metadata_digest: erasure.metadata_digest
@@ -297,7 +300,10 @@ layer(service(), { excludeTestServices: true })("Deletions", (it) => {
         yield* give(ofSecond, { correction })
         yield* give(trace_id, { correction: { category: "other" } })
         const foreign = yield* give(yield* stranger.run("foreign"), { correction }, stranger.integration)
-        const { base_dataset_id, feedback_revision } = yield* admin.feedback.preview({ params, query: {} })
+        const { base_dataset_id, feedback_revision } = yield* admin.feedback.previewPromotion({
+          params,
+          query: {}
+        })
         const { dataset } = yield* admin.feedback.promote({
           params,
           payload: { base_dataset_id, expected_feedback_revision: feedback_revision }
@@ -324,12 +330,12 @@ layer(service(), { excludeTestServices: true })("Deletions", (it) => {
           feedback.map(({ inference_log_id }) => inference_log_id),
           [other]
         )
-        yield* admin.runs.get({ params: { trace_id } })
+        yield* admin.runs.get({ params: { id: trace_id } })
         yield* stranger.admin.feedback.get({ params: { id: foreign.id } })
 
         const again = yield* completed(admin, (yield* admin.deletions.erase({ payload })).id)
         assert.deepStrictEqual(again.deleted, { runs: 0, feedback: 0, examples: 0, sessions: 0 })
-        const { entries } = yield* admin.audit_log.list({ query: { action: "erasure.requested" } })
+        const { entries } = yield* admin.auditLog.list({ query: { action: "erasure.requested" } })
         assert.deepStrictEqual(entries[0]?.detail, { end_user: promoted.end_user })
       })
   )
@@ -423,13 +429,16 @@ layer(service(), { excludeTestServices: true })("Deletions", (it) => {
         payload: { inference_log_id: trace_id, score: -1, correction: { category: "billing" } }
       })
       yield* admin.feedback.stage({ params: { id } })
-      const { base_dataset_id, feedback_revision } = yield* admin.feedback.preview({ params, query: {} })
+      const { base_dataset_id, feedback_revision } = yield* admin.feedback.previewPromotion({
+        params,
+        query: {}
+      })
       assert.strictEqual(base_dataset_id, third.id)
       yield* admin.feedback.promote({
         params,
         payload: { base_dataset_id, expected_feedback_revision: feedback_revision }
       })
-      yield* admin.runs.remove({ params: { trace_id } })
+      yield* admin.runs.remove({ params: { id: trace_id } })
       assert.isAbove(yield* size, before + 40_000)
 
       const { id: deletion } = yield* admin.tasks.remove({ params })
@@ -446,7 +455,7 @@ layer(service(), { excludeTestServices: true })("Deletions", (it) => {
         params,
         payload: { base_dataset_id: dataset.id, examples: sortingExamples(["word ".repeat(20_000), "other"]) }
       })
-      yield* admin.approval_rules.replace({
+      yield* admin.approvalRules.replace({
         payload: { rules: [{ effect: "require_approval", action_class: "write" }, { effect: "allow" }] }
       })
       const before = yield* size
@@ -459,7 +468,7 @@ layer(service(), { excludeTestServices: true })("Deletions", (it) => {
       for (const name of ["one", "two", "three"]) {
         const step_id = StepId.make(name)
         yield* step(step_id, "read")
-        yield* admin.sessions.complete({
+        yield* admin.sessions.reportOutcome({
           params: { id: session_id, step_id },
           payload: { status: "failed", result: { text: "北京".repeat(1_000) }, error: "größer" }
         })
@@ -502,7 +511,7 @@ layer(service())("Deletions › a dataset in use", (it) => {
         const release = yield* Deferred.make<void>()
         const change = yield* Effect.forkChild(
           transaction(
-            acquireDatasetLock(sql, org_id, params.task_id).pipe(
+            acquireDatasetLock(sql, org_id, params.id).pipe(
               Effect.andThen(Deferred.succeed(acquired, undefined)),
               Effect.andThen(Deferred.await(release))
             )
@@ -511,16 +520,16 @@ layer(service())("Deletions › a dataset in use", (it) => {
         yield* Deferred.await(acquired)
         const ids = [yield* runOnce, yield* runOnce].map(Option.map(({ id }) => id))
         assert.deepStrictEqual(ids, [Option.some(blocked.id), Option.some(next.id)])
-        assert.strictEqual((yield* admin.runs.get({ params: { trace_id } })).trace_id, trace_id)
+        assert.strictEqual((yield* admin.runs.get({ params: { id: trace_id } })).trace_id, trace_id)
 
         // No step waits for the lock, however long it may.
         const digest = new Uint8Array(32)
         const usage = yield* StoredUsage
-        yield* sql`INSERT INTO example_subjects VALUES (${org_id}, ${digest}, ${params.task_id}, 'exa')`
+        yield* sql`INSERT INTO example_subjects VALUES (${org_id}, ${digest}, ${params.id}, 'exa')`
         const deps = { sql, usage, now: yield* now }
         for (const step of [
           eraseExamplesOfSubject(deps, org_id, { digest }, null),
-          deleteExamplesOfVersion(deps, org_id, params.task_id, 1, null)
+          deleteExamplesOfVersion(deps, org_id, params.id, 1, null)
         ]) {
           const failure = Effect.flip(transaction(Effect.andThen(sql`SET LOCAL lock_timeout = 0`, step)))
           assert.strictEqual((yield* failure)._tag, "DATASET_BUSY")
@@ -530,7 +539,7 @@ layer(service())("Deletions › a dataset in use", (it) => {
         yield* Fiber.join(change)
         yield* sql`UPDATE deletions SET due_at = due_at - interval '1 hour' WHERE deletion_id = ${blocked.id}`
         yield* Effect.repeat(runOnce, { until: Option.isNone })
-        assert.strictEqual(yield* tagOf(admin.runs.get({ params: { trace_id } })), "NOT_FOUND")
+        assert.strictEqual(yield* tagOf(admin.runs.get({ params: { id: trace_id } })), "NOT_FOUND")
       })
   )
 })

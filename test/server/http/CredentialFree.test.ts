@@ -14,7 +14,7 @@ layer(service(), { excludeTestServices: true })("CredentialFree", (it) => {
         const { client, key } = yield* Countersign
         const admin = yield* client({}, "credentials")
         const apiKey = Redacted.value(yield* key({ name: "other" }, "credentials"))
-        const { endpoint, secret } = yield* admin.notification_endpoints.create({
+        const { endpoint, secret } = yield* admin.notificationEndpoints.create({
           payload: { url: "https://93.184.215.14/hook", events: ["approval.requested"] }
         })
         const rule = { effect: "allow" as const, reason: "ordinary" }
@@ -22,21 +22,21 @@ layer(service(), { excludeTestServices: true })("CredentialFree", (it) => {
         for (const credential of [apiKey, secret, token]) {
           const text = `see ${credential}`
           for (const [pointer, attempt] of [
-            ["#/name", Effect.flip(admin.api_keys.create({ payload: { name: text, preset: "hook" } }))],
+            ["#/name", Effect.flip(admin.apiKeys.create({ payload: { name: text, preset: "hook" } }))],
             [
               "#/description",
-              Effect.flip(admin.notification_endpoints.update({ params, payload: { description: text } }))
+              Effect.flip(admin.notificationEndpoints.update({ params, payload: { description: text } }))
             ],
             [
               "#/rules/1/reason",
               Effect.flip(
-                admin.approval_rules.replace({ payload: { rules: [rule, { ...rule, reason: text }] } })
+                admin.approvalRules.replace({ payload: { rules: [rule, { ...rule, reason: text }] } })
               )
             ],
             [
               "#/rules/0/summary_template",
               Effect.flip(
-                admin.approval_rules.replace({
+                admin.approvalRules.replace({
                   payload: { rules: [{ effect: "require_approval", summary_template: text }] }
                 })
               )
@@ -60,7 +60,7 @@ layer(service(), { excludeTestServices: true })("CredentialFree", (it) => {
       const { client } = yield* Countersign
       const admin = yield* client({}, "ordinary")
       for (const name of ["password reset bot", "api key: production", "ada@example.com", "csk_… of Ada"]) {
-        yield* admin.api_keys.create({ payload: { name, preset: "runtime" } })
+        yield* admin.apiKeys.create({ payload: { name, preset: "runtime" } })
       }
       const metadata = {
         session_token: "3f9c1b7ae2d84c6f9a0b5d7e1c2f4a68",

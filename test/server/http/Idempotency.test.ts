@@ -35,7 +35,7 @@ layer(service(), { excludeTestServices: true })("Idempotency", (it) => {
         assert.deepStrictEqual(answer.body, answers[0]?.body)
       }
       const admin = yield* (yield* Countersign).clientWith(key)
-      const { keys } = yield* admin.api_keys.list({})
+      const { keys } = yield* admin.apiKeys.list({})
       assert.lengthOf(
         keys.filter(({ name }) => name === "one"),
         1
@@ -182,7 +182,7 @@ layer(service(), { excludeTestServices: true })("Idempotency", (it) => {
           // The first request, still in progress.
           yield* sql`
             INSERT INTO idempotency_keys (org_id, operation, key, fingerprint, created_at)
-            SELECT org_id, 'api_keys.create', 'slow', '', now()
+            SELECT org_id, 'apiKeys.create', 'slow', '', now()
             FROM organizations
             WHERE name = 'in use'
           `

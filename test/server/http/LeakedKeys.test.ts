@@ -26,8 +26,8 @@ layer(service(behindProxy), { excludeTestServices: true })("LeakedKeys", (it) =>
     Effect.gen(function* () {
       const countersign = yield* Countersign
       const leaked = Redacted.value(yield* countersign.key({ preset: "admin", name: "leaked" }, "leaks"))
-      const { api_keys } = yield* countersign.clientWith(Redacted.make(leaked))
-      const made = yield* api_keys.create({ payload: { name: "made", preset: "admin" } })
+      const { apiKeys } = yield* countersign.clientWith(Redacted.make(leaked))
+      const made = yield* apiKeys.create({ payload: { name: "made", preset: "admin" } })
       for (const key of [leaked, made.secret])
         assert.strictEqual((yield* send("/v1/tasks", { key })).status, 200)
       const { body, status } = yield* report([asReported(leaked), asReported("csk_nonsense")])
@@ -36,7 +36,7 @@ layer(service(behindProxy), { excludeTestServices: true })("LeakedKeys", (it) =>
       for (const key of [leaked, made.secret])
         assert.strictEqual((yield* send("/v1/tasks", { key })).status, 401)
       const operator = yield* countersign.client({ preset: "admin", name: "operator's" }, "leaks")
-      const { keys } = yield* operator.api_keys.list({})
+      const { keys } = yield* operator.apiKeys.list({})
       assert.deepStrictEqual(
         keys.map(({ name, revocation_reason, revoked_at }) => [name, revocation_reason, revoked_at !== null]),
         [
@@ -45,7 +45,7 @@ layer(service(behindProxy), { excludeTestServices: true })("LeakedKeys", (it) =>
           ["leaked", "leaked", true]
         ]
       )
-      const { entries } = yield* operator.audit_log.list({ query: { action: "key.revoked" } })
+      const { entries } = yield* operator.auditLog.list({ query: { action: "key.revoked" } })
       assert.deepStrictEqual(
         entries.map(({ actor, detail }) => [actor, detail]),
         [
@@ -93,9 +93,9 @@ layer(service(behindProxy), { excludeTestServices: true })("LeakedKeys", (it) =>
     Effect.gen(function* () {
       const countersign = yield* Countersign
       const admin = yield* countersign.client({ preset: "admin" }, "intact")
-      const { key, secret } = yield* admin.api_keys.create({ payload: { name: "kept", preset: "admin" } })
-      const { api_keys } = yield* countersign.clientWith(Redacted.make(secret))
-      const made = yield* api_keys.create({ payload: { name: "made", preset: "runtime" } })
+      const { key, secret } = yield* admin.apiKeys.create({ payload: { name: "kept", preset: "admin" } })
+      const { apiKeys } = yield* countersign.clientWith(Redacted.make(secret))
+      const made = yield* apiKeys.create({ payload: { name: "made", preset: "runtime" } })
       // The public part of the key with another secret, and a right checksum.
       const checked = `${key.hint}${"0".repeat(43)}`
       const forged = checked + base62Checksum(checked)
@@ -116,7 +116,7 @@ layer(service(behindProxy), { excludeTestServices: true })("LeakedKeys", (it) =>
       }
       assert.strictEqual((yield* send("/v1/tasks", { key: secret })).status, 200)
       // A key that was revoked before does not take those with it that it was to leave.
-      yield* admin.api_keys.revoke({ params: { id: key.id }, query: { made_keys: "keep" } })
+      yield* admin.apiKeys.revoke({ params: { id: key.id }, query: { made_keys: "keep" } })
       assert.strictEqual((yield* report([asReported(secret)])).status, 204)
       assert.strictEqual((yield* send("/v1/tasks", { key: made.secret })).status, 200)
     })

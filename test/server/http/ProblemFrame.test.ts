@@ -271,7 +271,7 @@ layer(service().pipe(Layer.provide(Logger.layer([logger]))), { excludeTestServic
         const { clientWith, key: newKey } = yield* Countersign
         const key = yield* newKey()
         const admin = yield* clientWith(key)
-        yield* admin.approval_rules.replace({ payload: { rules: [{ effect: "allow" }] } })
+        yield* admin.approvalRules.replace({ payload: { rules: [{ effect: "allow" }] } })
         const { session_id } = yield* admin.sessions.create({})
         const step_id = StepId.make("a;b")
         yield* admin.sessions.step({

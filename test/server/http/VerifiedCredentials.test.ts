@@ -19,10 +19,10 @@ layer(service().pipe(Layer.provide(own)), { excludeTestServices: true })("Verifi
         assert.isUndefined(organizationOf(key))
         assert.strictEqual((yield* send("/v1/tasks", { key })).status, 200)
         assert.match(organizationOf(key) ?? "", /^org_/)
-        const { keys } = yield* admin.api_keys.list({})
+        const { keys } = yield* admin.apiKeys.list({})
         const [revoked] = keys.filter(({ name }) => name === "revoked later")
         assert(revoked !== undefined)
-        yield* admin.api_keys.revoke({ params: { id: revoked.id }, query: {} })
+        yield* admin.apiKeys.revoke({ params: { id: revoked.id }, query: {} })
         assert.strictEqual((yield* send("/v1/tasks", { key })).status, 401)
         assert.isUndefined(organizationOf(key))
         const invented = `${key.slice(0, -1)}${key.endsWith("a") ? "b" : "a"}`

@@ -13,13 +13,13 @@ layer(service(), { excludeTestServices: true })("ApiKeys", (it) => {
   it.effect("a key is shown once, listed without its secret, and stored as a digest", () =>
     Effect.gen(function* () {
       const admin = yield* (yield* Countersign).client({}, "shown once")
-      const { key, secret } = yield* admin.api_keys.create({
+      const { key, secret } = yield* admin.apiKeys.create({
         payload: { name: "integration", preset: "integration", email: "a@example.com" }
       })
       assert.match(secret, /^csk_[0-9A-Za-z]{16}_[0-9A-Za-z]{49}$/)
       assert.deepStrictEqual(key.scopes, ["feedback.write", "feedback.read"])
       assert.isTrue(secret.startsWith(key.hint))
-      const { keys } = yield* admin.api_keys.list({})
+      const { keys } = yield* admin.apiKeys.list({})
       assert.deepStrictEqual(keys[0], key)
       assert.notInclude(JSON.stringify(keys), secret)
       const sql = yield* SqlClient.SqlClient
@@ -33,22 +33,22 @@ layer(service(), { excludeTestServices: true })("ApiKeys", (it) => {
       const { client } = yield* Countersign
       const admin = yield* client({}, "one key")
       const stranger = yield* client({}, "another one")
-      const { key } = yield* admin.api_keys.create({ payload: { name: "read", preset: "runtime" } })
-      assert.deepStrictEqual(yield* admin.api_keys.get({ params: { id: key.id } }), key)
-      yield* admin.api_keys.revoke({ params: { id: key.id } })
-      assert.isNotNull((yield* admin.api_keys.get({ params: { id: key.id } })).revoked_at)
-      const refused = yield* Effect.flip(stranger.api_keys.get({ params: { id: key.id } }))
+      const { key } = yield* admin.apiKeys.create({ payload: { name: "read", preset: "runtime" } })
+      assert.deepStrictEqual(yield* admin.apiKeys.get({ params: { id: key.id } }), key)
+      yield* admin.apiKeys.revoke({ params: { id: key.id } })
+      assert.isNotNull((yield* admin.apiKeys.get({ params: { id: key.id } })).revoked_at)
+      const refused = yield* Effect.flip(stranger.apiKeys.get({ params: { id: key.id } }))
       assert.strictEqual(refused._tag, "NOT_FOUND")
       const runtime = yield* client({ preset: "runtime" }, "one key")
-      const forbidden = yield* Effect.flip(runtime.api_keys.get({ params: { id: key.id } }))
+      const forbidden = yield* Effect.flip(runtime.apiKeys.get({ params: { id: key.id } }))
       assert.strictEqual(forbidden._tag, "INSUFFICIENT_SCOPE")
     })
   )
 
   it.effect("the public part of a key, which is shown in lists, authenticates nobody", () =>
     Effect.gen(function* () {
-      const { api_keys } = yield* (yield* Countersign).client({}, "public part")
-      const { secret } = yield* api_keys.create({ payload: { name: "own", preset: "admin" } })
+      const { apiKeys } = yield* (yield* Countersign).client({}, "public part")
+      const { secret } = yield* apiKeys.create({ payload: { name: "own", preset: "admin" } })
       assert.strictEqual((yield* send("/v1/tasks", { key: secret })).status, 200)
       const guessed = `${secret.slice(0, 21)}${"0".repeat(43)}`
       const refused = yield* send("/v1/tasks", { key: `${guessed}${base62Checksum(guessed)}` })
@@ -67,16 +67,14 @@ layer(service(), { excludeTestServices: true })("ApiKeys", (it) => {
         ["tasks.read", "tasks.write"],
         ["tasks.write", "tasks.read"]
       ] as const) {
-        const refused = yield* Effect.flip(narrow.api_keys.create({ payload: { name: "wider", scopes } }))
+        const refused = yield* Effect.flip(narrow.apiKeys.create({ payload: { name: "wider", scopes } }))
         assert.strictEqual(refused._tag, "INSUFFICIENT_SCOPE")
         if (refused._tag === "INSUFFICIENT_SCOPE") assert.strictEqual(refused.required_scope, "tasks.write")
         assert.deepStrictEqual(pointersOf(refused), ["#/scopes"])
       }
-      const admin = yield* Effect.flip(
-        narrow.api_keys.create({ payload: { name: "admin", preset: "admin" } })
-      )
+      const admin = yield* Effect.flip(narrow.apiKeys.create({ payload: { name: "admin", preset: "admin" } }))
       assert.deepStrictEqual(pointersOf(admin), ["#/preset"])
-      const made = yield* narrow.api_keys.create({ payload: { name: "same", scopes: ["tasks.read"] } })
+      const made = yield* narrow.apiKeys.create({ payload: { name: "same", scopes: ["tasks.read"] } })
       assert.deepStrictEqual(made.key.scopes, ["tasks.read"])
     })
   )
@@ -85,7 +83,7 @@ layer(service(), { excludeTestServices: true })("ApiKeys", (it) => {
     Effect.gen(function* () {
       const { client, clientWith } = yield* Countersign
       const admin = yield* client({ name: "owner" }, "groups")
-      const made = yield* admin.api_keys.create({
+      const made = yield* admin.apiKeys.create({
         payload: {
           name: "people",
           scopes: ["keys.write", "approvals.decide"],
@@ -93,10 +91,10 @@ layer(service(), { excludeTestServices: true })("ApiKeys", (it) => {
         }
       })
       assert.deepStrictEqual(made.key.groups, ["finance", "legal"])
-      assert.deepStrictEqual((yield* admin.api_keys.list({})).keys[0]?.groups, ["finance", "legal"])
+      assert.deepStrictEqual((yield* admin.apiKeys.list({})).keys[0]?.groups, ["finance", "legal"])
       const people = yield* clientWith(Redacted.make(made.secret))
       const make = (name: string, ...groups: ReadonlyArray<string>) =>
-        people.api_keys.create({ payload: { name, scopes: ["approvals.decide"], groups } })
+        people.apiKeys.create({ payload: { name, scopes: ["approvals.decide"], groups } })
       const refused = yield* Effect.flip(make("wider", "finance", "security"))
       assert.strictEqual(refused._tag, "INSUFFICIENT_SCOPE")
       assert.deepStrictEqual(pointersOf(refused), ["#/groups/1"])
@@ -124,8 +122,8 @@ layer(service(), { excludeTestServices: true })("ApiKeys", (it) => {
   it.effect("a key with a preset follows the preset, other keys have the scopes that were named", () =>
     Effect.gen(function* () {
       const admin = yield* (yield* Countersign).client({ name: "Ann" }, "presets")
-      const make = (payload: Parameters<typeof admin.api_keys.create>[0]["payload"]) =>
-        Effect.map(admin.api_keys.create({ payload }), ({ key }) => key)
+      const make = (payload: Parameters<typeof admin.apiKeys.create>[0]["payload"]) =>
+        Effect.map(admin.apiKeys.create({ payload }), ({ key }) => key)
       const preset = yield* make({ name: "preset", preset: "reviewer", email: null, expires_at: null })
       const narrowed = yield* make({ name: "narrowed", preset: "reviewer", scopes: ["tasks.read"] })
       const sql = yield* SqlClient.SqlClient
@@ -137,7 +135,7 @@ layer(service(), { excludeTestServices: true })("ApiKeys", (it) => {
         { scopes: ["tasks.read"], created_by_name: "Ann" }
       ])
       assert.include(preset.scopes, "approvals.decide")
-      const { keys } = yield* admin.api_keys.list({})
+      const { keys } = yield* admin.apiKeys.list({})
       assert.deepStrictEqual(keys.slice(0, 2), [narrowed, preset])
       assert.strictEqual(keys[0]?.created_by?.name, "Ann")
       assert.isNull(keys[2]?.created_by)
@@ -170,7 +168,7 @@ layer(service(), { excludeTestServices: true })("ApiKeys", (it) => {
   it.effect("an expired key is refused, and the problem says that it has expired", () =>
     Effect.gen(function* () {
       const admin = yield* (yield* Countersign).client({}, "expired")
-      const { key, secret } = yield* admin.api_keys.create({
+      const { key, secret } = yield* admin.apiKeys.create({
         payload: { name: "temporary", preset: "admin" }
       })
       const sql = yield* SqlClient.SqlClient
@@ -185,7 +183,7 @@ layer(service(), { excludeTestServices: true })("ApiKeys", (it) => {
       const countersign = yield* Countersign
       const admin = yield* countersign.client({}, "last admin")
       const other = yield* countersign.client({}, "last admin")
-      const { keys } = yield* admin.api_keys.list({})
+      const { keys } = yield* admin.apiKeys.list({})
       assert.lengthOf(keys, 2)
       const sql = yield* SqlClient.SqlClient
       // Another transaction blocks both, so that neither is authenticated after the other has revoked its key.
@@ -200,7 +198,7 @@ layer(service(), { excludeTestServices: true })("ApiKeys", (it) => {
       yield* Deferred.await(locked)
       const revocations = yield* Effect.forEach(
         keys,
-        ({ id }) => Effect.result(other.api_keys.revoke({ params: { id } })),
+        ({ id }) => Effect.result(other.apiKeys.revoke({ params: { id } })),
         { concurrency: "unbounded" }
       ).pipe(Effect.forkChild)
       yield* waitForBlockedStatements(2)
@@ -218,12 +216,12 @@ layer(service(), { excludeTestServices: true })("ApiKeys", (it) => {
       const countersign = yield* Countersign
       const admin = yield* countersign.client({}, "temporary")
       const expires_at = DateTime.makeUnsafe("2099-01-01T00:00:00Z")
-      const temporary = yield* admin.api_keys.create({
+      const temporary = yield* admin.apiKeys.create({
         payload: { name: "temporary", preset: "admin", expires_at }
       })
-      const { api_keys } = yield* countersign.clientWith(Redacted.make(temporary.secret))
+      const { apiKeys } = yield* countersign.clientWith(Redacted.make(temporary.secret))
       const later = yield* Effect.flip(
-        api_keys.create({
+        apiKeys.create({
           payload: { name: "later", preset: "admin", expires_at: DateTime.add(expires_at, { seconds: 1 }) }
         })
       )
@@ -231,7 +229,7 @@ layer(service(), { excludeTestServices: true })("ApiKeys", (it) => {
       const sooner = DateTime.subtract(expires_at, { hours: 1 })
       const made = yield* Effect.forEach(
         [{}, { expires_at: null }, { expires_at }, { expires_at: sooner }],
-        (expiry, index) => api_keys.create({ payload: { name: `made ${index}`, preset: "admin", ...expiry } })
+        (expiry, index) => apiKeys.create({ payload: { name: `made ${index}`, preset: "admin", ...expiry } })
       )
       assert.deepStrictEqual(
         made.map(({ key }) => key.expires_at && DateTime.formatIso(key.expires_at)),
@@ -247,7 +245,7 @@ layer(service(), { excludeTestServices: true })("ApiKeys", (it) => {
         const countersign = yield* Countersign
         const admin = yield* countersign.client({}, "line")
         const make = (maker: typeof admin, name: string) =>
-          maker.api_keys.create({ payload: { name, preset: "admin" } })
+          maker.apiKeys.create({ payload: { name, preset: "admin" } })
         const first = yield* make(admin, "first")
         const second = yield* make(yield* countersign.clientWith(Redacted.make(first.secret)), "second")
         const third = yield* make(yield* countersign.clientWith(Redacted.make(second.secret)), "third")
@@ -256,15 +254,15 @@ layer(service(), { excludeTestServices: true })("ApiKeys", (it) => {
         for (const { secret } of [third, bystander]) {
           assert.strictEqual((yield* send("/v1/api-keys", { key: secret })).status, 200)
         }
-        yield* admin.api_keys.revoke({ params: { id: first.key.id }, query: { made_keys: "keep" } })
+        yield* admin.apiKeys.revoke({ params: { id: first.key.id }, query: { made_keys: "keep" } })
         assert.strictEqual((yield* send("/v1/api-keys", { key: second.secret })).status, 200)
         // Again, without keeping them: revoking a revoked key still revokes the keys that it created.
-        yield* admin.api_keys.revoke({ params: { id: first.key.id } })
+        yield* admin.apiKeys.revoke({ params: { id: first.key.id } })
         for (const { secret } of [first, second, third]) {
           assert.strictEqual((yield* send("/v1/api-keys", { key: secret })).status, 401)
         }
         assert.strictEqual((yield* send("/v1/api-keys", { key: bystander.secret })).status, 200)
-        const { entries } = yield* admin.audit_log.list({ query: { action: "key.revoked" } })
+        const { entries } = yield* admin.auditLog.list({ query: { action: "key.revoked" } })
         assert.deepStrictEqual(entries.map(({ detail, target_id }) => [target_id, detail]).toReversed(), [
           [first.key.id, {}],
           [second.key.id, { revoked_with: first.key.id }],
@@ -277,15 +275,15 @@ layer(service(), { excludeTestServices: true })("ApiKeys", (it) => {
     Effect.gen(function* () {
       const countersign = yield* Countersign
       const admin = yield* countersign.client({}, "replaced")
-      const [first] = (yield* admin.api_keys.list({})).keys
+      const [first] = (yield* admin.apiKeys.list({})).keys
       if (first === undefined) return assert.fail("the admin's own key")
-      const { secret } = yield* admin.api_keys.create({ payload: { name: "next", preset: "admin" } })
+      const { secret } = yield* admin.apiKeys.create({ payload: { name: "next", preset: "admin" } })
       const next = yield* countersign.clientWith(Redacted.make(secret))
       const params = { id: first.id }
-      const refused = yield* Effect.flip(next.api_keys.revoke({ params }))
+      const refused = yield* Effect.flip(next.apiKeys.revoke({ params }))
       assert.strictEqual(refused._tag, "LAST_ADMIN_KEY")
-      yield* next.api_keys.revoke({ params, query: { made_keys: "keep" } })
-      assert.lengthOf((yield* next.api_keys.list({})).keys, 2)
+      yield* next.apiKeys.revoke({ params, query: { made_keys: "keep" } })
+      assert.lengthOf((yield* next.apiKeys.list({})).keys, 2)
     })
   )
 
@@ -293,18 +291,18 @@ layer(service(), { excludeTestServices: true })("ApiKeys", (it) => {
     Effect.gen(function* () {
       const countersign = yield* Countersign
       const admin = yield* countersign.client({}, "race")
-      const maker = yield* admin.api_keys.create({ payload: { name: "maker", preset: "admin" } })
-      const { api_keys } = yield* countersign.clientWith(Redacted.make(maker.secret))
+      const maker = yield* admin.apiKeys.create({ payload: { name: "maker", preset: "admin" } })
+      const { apiKeys } = yield* countersign.clientWith(Redacted.make(maker.secret))
       yield* Effect.all(
         [
           ...Arr.makeBy(8, (index) =>
-            Effect.result(api_keys.create({ payload: { name: `made ${index}`, preset: "runtime" } }))
+            Effect.result(apiKeys.create({ payload: { name: `made ${index}`, preset: "runtime" } }))
           ),
-          admin.api_keys.revoke({ params: { id: maker.key.id } })
+          admin.apiKeys.revoke({ params: { id: maker.key.id } })
         ],
         { concurrency: "unbounded" }
       )
-      const { keys } = yield* admin.api_keys.list({})
+      const { keys } = yield* admin.apiKeys.list({})
       const usable = keys.filter(({ revoked_at }) => revoked_at === null)
       assert.lengthOf(usable, 1)
     })
@@ -312,12 +310,12 @@ layer(service(), { excludeTestServices: true })("ApiKeys", (it) => {
 
   it.effect("two usable keys cannot have one name, apart from letter case", () =>
     Effect.gen(function* () {
-      const { api_keys } = yield* (yield* Countersign).client({}, "names")
-      const create = (name: string) => api_keys.create({ payload: { name, preset: "reviewer" } })
+      const { apiKeys } = yield* (yield* Countersign).client({}, "names")
+      const create = (name: string) => apiKeys.create({ payload: { name, preset: "reviewer" } })
       const ada = yield* create("Ada")
       const refused = yield* Effect.flip(create("ADA"))
       assert.deepStrictEqual(pointersOf(refused), ["#/name"])
-      yield* api_keys.revoke({ params: { id: ada.key.id } })
+      yield* apiKeys.revoke({ params: { id: ada.key.id } })
       yield* create("Ada")
     })
   )
@@ -327,11 +325,11 @@ layer(service(), { excludeTestServices: true })("ApiKeys", (it) => {
       const countersign = yield* Countersign
       let last = yield* countersign.client({}, "generations")
       for (let made = 1; made < MAX_GENERATIONS; made++) {
-        const { secret } = yield* last.api_keys.create({ payload: { name: `key ${made}`, preset: "admin" } })
+        const { secret } = yield* last.apiKeys.create({ payload: { name: `key ${made}`, preset: "admin" } })
         last = yield* countersign.clientWith(Redacted.make(secret))
       }
       const refused = yield* Effect.flip(
-        last.api_keys.create({ payload: { name: "one more", preset: "runtime" } })
+        last.apiKeys.create({ payload: { name: "one more", preset: "runtime" } })
       )
       assert.strictEqual(refused._tag, "INVALID_REQUEST")
     })
@@ -340,12 +338,12 @@ layer(service(), { excludeTestServices: true })("ApiKeys", (it) => {
   it.effect("keys of another organization answer 404", () =>
     Effect.gen(function* () {
       const countersign = yield* Countersign
-      const theirs = yield* (yield* countersign.client({}, "theirs")).api_keys.list({})
+      const theirs = yield* (yield* countersign.client({}, "theirs")).apiKeys.list({})
       const ours = yield* countersign.client({}, "ours")
       const id = theirs.keys[0]?.id
       if (id === undefined) return assert.fail("they have a key")
-      assert.propertyVal(yield* Effect.flip(ours.api_keys.revoke({ params: { id } })), "_tag", "NOT_FOUND")
-      assert.lengthOf((yield* ours.api_keys.list({})).keys, 1)
+      assert.propertyVal(yield* Effect.flip(ours.apiKeys.revoke({ params: { id } })), "_tag", "NOT_FOUND")
+      assert.lengthOf((yield* ours.apiKeys.list({})).keys, 1)
     })
   )
 
@@ -353,16 +351,16 @@ layer(service(), { excludeTestServices: true })("ApiKeys", (it) => {
     Effect.gen(function* () {
       const admin = yield* (yield* Countersign).client({}, "pages")
       for (let count = 0; count < 7; count++) {
-        yield* admin.api_keys.create({ payload: { name: `key ${count}`, preset: "runtime" } })
+        yield* admin.apiKeys.create({ payload: { name: `key ${count}`, preset: "runtime" } })
       }
       const seen: Array<string> = []
       let cursor: (typeof page)["next_cursor"] | undefined
-      let page = yield* admin.api_keys.list({ query: { limit: 3 } })
+      let page = yield* admin.apiKeys.list({ query: { limit: 3 } })
       for (;;) {
         seen.push(...page.keys.map(({ name }) => name))
         cursor = page.next_cursor
         if (cursor === null) break
-        page = yield* admin.api_keys.list({ query: { limit: 3, cursor } })
+        page = yield* admin.apiKeys.list({ query: { limit: 3, cursor } })
       }
       assert.deepStrictEqual(seen, ["key 6", "key 5", "key 4", "key 3", "key 2", "key 1", "key 0", "test"])
     })

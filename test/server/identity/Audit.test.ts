@@ -17,8 +17,8 @@ import { send, service } from "../../support/service.ts"
 const entriesOf = (organization: string) =>
   Effect.gen(function* () {
     const countersign = yield* Countersign
-    const { audit_log } = yield* countersign.client({}, organization)
-    return (yield* audit_log.list({ query: { limit: 100 } })).entries
+    const { auditLog } = yield* countersign.client({}, organization)
+    return (yield* auditLog.list({ query: { limit: 100 } })).entries
   })
 
 const actions = (entries: ReadonlyArray<AuditEntry>): ReadonlyArray<AuditEntry["action"]> =>
@@ -38,10 +38,10 @@ layer(service(), { excludeTestServices: true })("Audit", (it) => {
   it.effect("the log names who created and revoked which key, also for the operator", () =>
     Effect.gen(function* () {
       const countersign = yield* Countersign
-      const { api_keys } = yield* countersign.client({ name: "Ann" }, "keys")
-      const { key } = yield* api_keys.create({ payload: { name: "agent", preset: "runtime" } })
-      yield* api_keys.revoke({ params: { id: key.id } })
-      yield* api_keys.revoke({ params: { id: key.id } })
+      const { apiKeys } = yield* countersign.client({ name: "Ann" }, "keys")
+      const { key } = yield* apiKeys.create({ payload: { name: "agent", preset: "runtime" } })
+      yield* apiKeys.revoke({ params: { id: key.id } })
+      yield* apiKeys.revoke({ params: { id: key.id } })
       const entries = yield* entriesOf("keys")
       // The oldest entry is the creation of the key that reads them.
       assert.deepStrictEqual(actions(entries), ["key.created", "key.revoked", "key.created", "key.created"])
@@ -58,16 +58,16 @@ layer(service(), { excludeTestServices: true })("Audit", (it) => {
   it.effect("entries are searched for words, and listed oldest first", () =>
     Effect.gen(function* () {
       const countersign = yield* Countersign
-      const { api_keys, audit_log } = yield* countersign.client({ name: "Ann" }, "words")
+      const { apiKeys, auditLog } = yield* countersign.client({ name: "Ann" }, "words")
       const { client } = countersign
-      yield* (yield* client({}, "other words")).api_keys.create({
+      yield* (yield* client({}, "other words")).apiKeys.create({
         payload: { name: "payments", preset: "runtime" }
       })
       for (const name of ["payments agent", "Mail agent", "100%"]) {
-        yield* api_keys.create({ payload: { name, preset: "runtime" } })
+        yield* apiKeys.create({ payload: { name, preset: "runtime" } })
       }
       const names = (query: { readonly text?: string; readonly order?: "oldest"; readonly limit?: number }) =>
-        Effect.map(audit_log.list({ query: { action: "key.created", ...query } }), ({ entries }) =>
+        Effect.map(auditLog.list({ query: { action: "key.created", ...query } }), ({ entries }) =>
           entries.map(({ detail }) => detail["name"]).filter((name) => name !== "Ann")
         )
       assert.deepStrictEqual(yield* names({ text: "AGENT" }), ["Mail agent", "payments agent"])
@@ -83,7 +83,7 @@ layer(service(), { excludeTestServices: true })("Audit", (it) => {
       const all: Array<unknown> = []
       let cursor: AuditEntry["id"] | undefined
       do {
-        const page = yield* audit_log.list({
+        const page = yield* auditLog.list({
           query: { order: "oldest", limit: 1, ...(cursor === undefined ? {} : { cursor }) }
         })
         all.push(...page.entries.map(({ id }) => id))
@@ -97,19 +97,19 @@ layer(service(), { excludeTestServices: true })("Audit", (it) => {
   it.effect("the log has every change of an endpoint, without its URL or secret", () =>
     Effect.gen(function* () {
       const countersign = yield* Countersign
-      const { notification_endpoints } = yield* countersign.client({}, "endpoints")
-      const { endpoint, secret } = yield* notification_endpoints.create({
+      const { notificationEndpoints } = yield* countersign.client({}, "endpoints")
+      const { endpoint, secret } = yield* notificationEndpoints.create({
         payload: { url: `${receiver}/very-secret-path` }
       })
       const params = { id: endpoint.id }
-      yield* notification_endpoints.update({ params, payload: { events: ["approval.requested"] } })
-      yield* notification_endpoints.rotate_secret({ params })
-      yield* notification_endpoints.test({ params })
-      yield* notification_endpoints.replay_window({
+      yield* notificationEndpoints.update({ params, payload: { events: ["approval.requested"] } })
+      yield* notificationEndpoints.rotateSecret({ params })
+      yield* notificationEndpoints.test({ params })
+      yield* notificationEndpoints.replayDeliveries({
         params,
         payload: { since: DateTime.makeUnsafe("2026-01-01T00:00:00Z") }
       })
-      yield* notification_endpoints.remove({ params })
+      yield* notificationEndpoints.remove({ params })
       const entries = yield* entriesOf("endpoints")
       assert.deepStrictEqual(actions(entries).slice(1, -1), [
         "endpoint.removed",
@@ -130,7 +130,7 @@ layer(service(), { excludeTestServices: true })("Audit", (it) => {
       const countersign = yield* Countersign
       const agent = yield* countersign.client({ preset: "runtime" }, "decisions")
       const ann = yield* countersign.client({ name: "Ann" }, "decisions")
-      yield* ann.approval_rules.replace({ payload: { rules: [{ effect: "require_approval", tool: "pay" }] } })
+      yield* ann.approvalRules.replace({ payload: { rules: [{ effect: "require_approval", tool: "pay" }] } })
       const { session_id } = yield* agent.sessions.create({ payload: {} })
       const step = { step_id: StepId.make("1"), tool: "pay", action_class: "write" }
       const { approval_id } = yield* agent.sessions.step({
@@ -163,7 +163,7 @@ layer(service(), { excludeTestServices: true })("Audit", (it) => {
         const ann = yield* countersign.client({ name: "Ann" }, "pages")
         const made = yield* Effect.forEach([1, 2, 3, 4, 5], (number) =>
           Effect.map(
-            ann.api_keys.create({ payload: { name: `key ${number}`, preset: "runtime" } }),
+            ann.apiKeys.create({ payload: { name: `key ${number}`, preset: "runtime" } }),
             ({ key }) => key.id
           )
         )
@@ -171,7 +171,7 @@ layer(service(), { excludeTestServices: true })("Audit", (it) => {
         let cursor: AuditEntry["id"] | null = null
         do {
           const page: { entries: ReadonlyArray<AuditEntry>; next_cursor: AuditEntry["id"] | null } =
-            yield* ann.audit_log.list({ query: { limit: 2, ...(cursor === null ? {} : { cursor }) } })
+            yield* ann.auditLog.list({ query: { limit: 2, ...(cursor === null ? {} : { cursor }) } })
           assert.isAtMost(page.entries.length, 2)
           read.push(...page.entries.map(({ target_id }) => target_id))
           cursor = page.next_cursor
@@ -179,10 +179,10 @@ layer(service(), { excludeTestServices: true })("Audit", (it) => {
         assert.deepStrictEqual(read.slice(0, 5), made.toReversed())
         assert.lengthOf(read, 7)
 
-        const found = (query: NonNullable<Parameters<typeof ann.audit_log.list>[0]>["query"]) =>
-          Effect.map(ann.audit_log.list({ query: query ?? {} }), ({ entries }) => entries.length)
+        const found = (query: NonNullable<Parameters<typeof ann.auditLog.list>[0]>["query"]) =>
+          Effect.map(ann.auditLog.list({ query: query ?? {} }), ({ entries }) => entries.length)
         const [third] = made.slice(2)
-        const byAnn = (yield* ann.audit_log.list({ query: { target_id: third ?? "" } })).entries[0]
+        const byAnn = (yield* ann.auditLog.list({ query: { target_id: third ?? "" } })).entries[0]
         assert.strictEqual(byAnn?.target_id, third)
         if (byAnn?.actor === undefined || byAnn.actor === null) return assert.fail("Ann made it")
         assert.strictEqual(yield* found({ actor_id: byAnn.actor.id }), 5)
@@ -237,7 +237,7 @@ layer(service(), { excludeTestServices: true })("Audit", (it) => {
                   params: { id: approval_id },
                   payload: { decision: "approve" }
                 })
-                yield* admin.api_keys.create({ payload: { name: `key ${index}`, preset: "runtime" } })
+                yield* admin.apiKeys.create({ payload: { name: `key ${index}`, preset: "runtime" } })
               }),
             { concurrency: "unbounded" }
           )

@@ -26,8 +26,8 @@ layer(service(metrics).pipe(Layer.provideMerge(log.layer)), { excludeTestService
       Effect.gen(function* () {
         const countersign = yield* Countersign
         const admin = yield* countersign.client({ preset: "admin" }, "refusals")
-        const { key, secret } = yield* admin.api_keys.create({ payload: { name: "old", preset: "runtime" } })
-        yield* admin.api_keys.revoke({ params: { id: key.id } })
+        const { key, secret } = yield* admin.apiKeys.create({ payload: { name: "old", preset: "runtime" } })
+        yield* admin.apiKeys.revoke({ params: { id: key.id } })
         for (const text of [secret, secret, `${secret.slice(0, -1)}!`, undefined]) {
           const { status } = yield* send("/v1/tasks", text === undefined ? {} : { key: text })
           assert.strictEqual(status, 401)

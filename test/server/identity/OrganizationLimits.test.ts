@@ -51,7 +51,7 @@ layer(service({ environment: limited }), { excludeTestServices: true })("Organiz
         [2, 1, 0, 0, 0, 0, 0, 0].map((left) => ['"api_keys";q=4', `"api_keys";r=${left}`])
       )
 
-      const { keys } = yield* (yield* countersign.clientWith(key)).api_keys.list({ query: {} })
+      const { keys } = yield* (yield* countersign.clientWith(key)).apiKeys.list({ query: {} })
       const spare = keys.find(({ name }) => name.startsWith("agent"))
       yield* send(`/v1/api-keys/${spare?.id}`, { key, method: "DELETE" })
       assert.strictEqual((yield* create).status, 201)

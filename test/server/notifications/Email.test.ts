@@ -44,7 +44,7 @@ const withMail = <A, E>(
           rules: (rule) =>
             Effect.asVoid(
               Effect.orDie(
-                admin.approval_rules.replace({
+                admin.approvalRules.replace({
                   payload: { rules: [{ effect: "require_approval", ...rule }] }
                 })
               )
@@ -109,10 +109,10 @@ describe("Email", () => {
         yield* person("ada@example.org", { preset: "reviewer" })
         yield* person("root@example.org", { preset: "admin" })
         const create = (url: string, content: boolean) =>
-          admin.telemetry_destinations.create({ payload: { url, content } })
+          admin.telemetryDestinations.create({ payload: { url, content } })
         const replace = Effect.fnUntraced(function* (url: string, content: boolean) {
-          const { destinations } = yield* admin.telemetry_destinations.list({})
-          for (const { id } of destinations) yield* admin.telemetry_destinations.remove({ params: { id } })
+          const { destinations } = yield* admin.telemetryDestinations.list({})
+          for (const { id } of destinations) yield* admin.telemetryDestinations.remove({ params: { id } })
           return yield* create(url, content)
         })
         // Nobody is told of the first collector, nor of another path or other settings of it.
@@ -131,7 +131,7 @@ describe("Email", () => {
         const [, moved] = server.received
         assert.include(moved?.text ?? "", "https://1.1.1.1/…")
         assert.include(moved?.text ?? "", "https://93.184.215.14/…")
-        const { entries } = yield* admin.audit_log.list({ query: {} })
+        const { entries } = yield* admin.auditLog.list({ query: {} })
         assert.deepStrictEqual(
           entries
             .map(({ action }) => action)
@@ -283,9 +283,9 @@ describe("Email", () => {
       Effect.gen(function* () {
         const countersign = yield* Countersign
         yield* person("gone@example.org", { preset: "reviewer" })
-        const { keys } = yield* admin.api_keys.list({ query: {} })
+        const { keys } = yield* admin.apiKeys.list({ query: {} })
         const gone = keys.find(({ email }) => email === "gone@example.org") ?? assert.fail("a key")
-        yield* admin.api_keys.revoke({ params: { id: gone.id } })
+        yield* admin.apiKeys.revoke({ params: { id: gone.id } })
         const ada = yield* countersign.clientWith(yield* person("ada@example.org", { preset: "reviewer" }))
         const sql = yield* SqlClient.SqlClient
         yield* person("ended@example.org", { preset: "reviewer" })
@@ -310,21 +310,21 @@ describe("Email", () => {
   it.live("email_notifier shows whether reviewers can be reached by email", () =>
     withMail(({ admin, person }) =>
       Effect.gen(function* () {
-        const notified = Effect.map(admin.notification_endpoints.list(), (list) => list.email_notifier)
+        const notified = Effect.map(admin.notificationEndpoints.list(), (list) => list.email_notifier)
         yield* person("agent@example.org", { preset: "runtime" })
         assert.isFalse(yield* notified)
         yield* person("ada@example.org", { preset: "reviewer" })
         assert.isTrue(yield* notified)
         const other = yield* (yield* Countersign).client({}, "another organization")
-        assert.isFalse((yield* other.notification_endpoints.list()).email_notifier)
+        assert.isFalse((yield* other.notificationEndpoints.list()).email_notifier)
         const sql = yield* SqlClient.SqlClient
         yield* sql`UPDATE api_keys SET expires_at = now() - interval '1 second' WHERE email = 'ada@example.org'`
         assert.isFalse(yield* notified)
         yield* person("bob@example.org", { preset: "reviewer" })
         assert.isTrue(yield* notified)
-        const { keys } = yield* admin.api_keys.list({ query: {} })
+        const { keys } = yield* admin.apiKeys.list({ query: {} })
         const bob = keys.find(({ email }) => email === "bob@example.org") ?? assert.fail("a key")
-        yield* admin.api_keys.revoke({ params: { id: bob.id } })
+        yield* admin.apiKeys.revoke({ params: { id: bob.id } })
         assert.isFalse(yield* notified)
       })
     )
@@ -365,13 +365,13 @@ describe("Email", () => {
           Effect.gen(function* () {
             yield* person("ada@example.org", { preset: "reviewer" })
             const receiver = yield* startScriptedServer([{ status: 204 }])
-            const { endpoint } = yield* admin.notification_endpoints.create({
+            const { endpoint } = yield* admin.notificationEndpoints.create({
               payload: { url: receiver.url }
             })
             for (let i = 0; i < 20; i++) yield* ask()
             yield* Effect.promise(() => receiver.arrived(20))
             const { deliveries } = yield* eventually(
-              admin.notification_endpoints.deliveries({ params: { id: endpoint.id } }),
+              admin.notificationEndpoints.listDeliveries({ params: { id: endpoint.id } }),
               (list) => list.deliveries.every(({ status }) => status === "delivered")
             )
             assert.lengthOf(deliveries, 20)

@@ -22,7 +22,7 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("Noti
   it.effect("an update changes the events of an endpoint and keeps its URL and secret", () =>
     Effect.gen(function* () {
       const { admin, endpoint, params, receiver, secret } = yield* seedEndpoint("change events")
-      const changed = yield* admin.notification_endpoints.update({
+      const changed = yield* admin.notificationEndpoints.update({
         params,
         payload: { events: ["approval.approved", "approval.requested", "approval.approved"] }
       })
@@ -32,10 +32,10 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("Noti
       assert.strictEqual(receiver.seen[0]?.url, "/hook/of-mine")
       assert.deepStrictEqual(yield* matchingSecrets(receiver.seen[0], [secret]), [0])
 
-      yield* admin.notification_endpoints.update({ params, payload: { events: ["approval.expired"] } })
+      yield* admin.notificationEndpoints.update({ params, payload: { events: ["approval.expired"] } })
       yield* requestApproval(admin)
       yield* awaitOnlyDelivery(admin, endpoint.id, "delivered")
-      const { endpoints } = yield* admin.notification_endpoints.list()
+      const { endpoints } = yield* admin.notificationEndpoints.list()
       assert.deepStrictEqual(endpoints[0]?.events, ["approval.expired"])
       assert.isTrue(endpoints[0]?.active)
     })
@@ -45,26 +45,26 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("Noti
     Effect.gen(function* () {
       const { admin, endpoint, params, receiver } = yield* seedEndpoint("descriptions")
       assert.isNull(endpoint.description)
-      const created = yield* admin.notification_endpoints.create({
+      const created = yield* admin.notificationEndpoints.create({
         payload: { url: `${receiver.url}/second`, description: "Orders team, production" }
       })
       assert.strictEqual(created.endpoint.description, "Orders team, production")
-      const named = yield* admin.notification_endpoints.update({
+      const named = yield* admin.notificationEndpoints.update({
         params,
         payload: { description: "Billing" }
       })
       assert.deepStrictEqual(named, { ...endpoint, description: "Billing" })
       const { events } = endpoint
-      const kept = yield* admin.notification_endpoints.update({ params, payload: { active: true } })
+      const kept = yield* admin.notificationEndpoints.update({ params, payload: { active: true } })
       assert.deepStrictEqual([kept.description, kept.events], ["Billing", events])
-      const cleared = yield* admin.notification_endpoints.update({ params, payload: { description: null } })
+      const cleared = yield* admin.notificationEndpoints.update({ params, payload: { description: null } })
       assert.isNull(cleared.description)
-      const { endpoints } = yield* admin.notification_endpoints.list()
+      const { endpoints } = yield* admin.notificationEndpoints.list()
       assert.deepStrictEqual(
         endpoints.map(({ description }) => description),
         ["Orders team, production", null]
       )
-      const { entries } = yield* admin.audit_log.list({ query: {} })
+      const { entries } = yield* admin.auditLog.list({ query: {} })
       const details = entries.flatMap(({ action, detail }) =>
         action.startsWith("endpoint.") && "description" in detail ? [[action, detail["description"]]] : []
       )
@@ -146,23 +146,23 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("Noti
   it.effect("a disabled endpoint gets no deliveries until it is enabled again", () =>
     Effect.gen(function* () {
       const { admin, endpoint, params, receiver } = yield* seedEndpoint("switched off")
-      const off = yield* admin.notification_endpoints.update({ params, payload: { active: false } })
+      const off = yield* admin.notificationEndpoints.update({ params, payload: { active: false } })
       const { disabled } = off
       assert.deepStrictEqual(off, { ...endpoint, active: false, disabled })
       assert.deepStrictEqual(disabled?.by, endpoint.created_by)
       assert.strictEqual(disabled?.delivery_id, null)
       // Disabling it again changes nothing.
-      const again = yield* admin.notification_endpoints.update({ params, payload: { active: false } })
+      const again = yield* admin.notificationEndpoints.update({ params, payload: { active: false } })
       assert.deepStrictEqual(again, off)
       yield* requestApproval(admin)
-      const test = yield* admin.notification_endpoints.test({ params })
+      const test = yield* admin.notificationEndpoints.test({ params })
       const refused = yield* awaitOnlyDelivery(admin, endpoint.id, "failed")
       assert.strictEqual(refused.id, test.id)
       assert.strictEqual(refused.attempts, 0)
       assert.strictEqual(refused.last_error, "the endpoint is disabled")
       assert.lengthOf(receiver.seen, 0)
 
-      const on = yield* admin.notification_endpoints.update({ params, payload: { active: true } })
+      const on = yield* admin.notificationEndpoints.update({ params, payload: { active: true } })
       assert.deepStrictEqual(on, endpoint)
       yield* requestApproval(admin)
       yield* awaitDeliveries(admin, endpoint.id, ([latest]) => latest?.status === "delivered")
@@ -183,11 +183,11 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("Noti
         assert.strictEqual(failed.label, `approval.requested ${approval_id}`)
         assert.strictEqual(failed.last_error, "HTTP 410: the endpoint was disabled")
         assert.isNotNull(failed.finished_at)
-        const { endpoints } = yield* admin.notification_endpoints.list()
+        const { endpoints } = yield* admin.notificationEndpoints.list()
         assert.isFalse(endpoints[0]?.active)
         assert.strictEqual(endpoints[0]?.disabled?.by, null)
         assert.strictEqual(endpoints[0]?.disabled?.delivery_id, failed.id)
-        const { entries } = yield* admin.audit_log.list({ query: { action: "endpoint.disabled" } })
+        const { entries } = yield* admin.auditLog.list({ query: { action: "endpoint.disabled" } })
         assert.deepStrictEqual(
           entries.map(({ actor, target_id }) => ({ actor, target_id })),
           [{ actor: null, target_id: endpoint.id }]
@@ -195,17 +195,17 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("Noti
         yield* requestApproval(admin)
         yield* awaitOnlyDelivery(admin, endpoint.id, "failed")
 
-        const enabled = yield* admin.notification_endpoints.update({ params, payload: { active: true } })
+        const enabled = yield* admin.notificationEndpoints.update({ params, payload: { active: true } })
         assert.isNull(enabled.disabled)
-        const delivery = { params: { id: endpoint.id, delivery: failed.id } }
-        assert.deepStrictEqual(yield* admin.notification_endpoints.replay(delivery), {
+        const delivery = { params: { id: endpoint.id, delivery_id: failed.id } }
+        assert.deepStrictEqual(yield* admin.notificationEndpoints.replayDelivery(delivery), {
           queued: true,
           id: failed.id
         })
         const { last_error, replays } = yield* awaitOnlyDelivery(admin, endpoint.id, "delivered")
         assert.strictEqual(replays, 1)
         assert.strictEqual(last_error, null)
-        const detail = yield* admin.notification_endpoints.delivery(delivery)
+        const detail = yield* admin.notificationEndpoints.getDelivery(delivery)
         assert.strictEqual(detail.event_id, failed.event_id)
         assert.deepStrictEqual(
           detail.attempt_log.map(({ attempt, error, status }) => [attempt, status, error]),
@@ -218,7 +218,7 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("Noti
         assert.strictEqual(first?.headers["x-svc-event-id"], failed.event_id)
         assert.strictEqual(second?.headers["x-svc-event-id"], failed.event_id)
         assert.strictEqual(second?.body, first?.body)
-        const again = yield* Effect.flip(admin.notification_endpoints.replay(delivery))
+        const again = yield* Effect.flip(admin.notificationEndpoints.replayDelivery(delivery))
         assert.strictEqual(again._tag, "NOT_REPLAYABLE")
       })
   )
@@ -228,12 +228,12 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("Noti
     () =>
       Effect.gen(function* () {
         const { admin, endpoint, params, receiver, secret } = yield* seedEndpoint("test event")
-        const other = yield* admin.notification_endpoints.create({ payload: { url: receiver.url } })
-        yield* admin.notification_endpoints.update({ params, payload: { events: ["approval.expired"] } })
+        const other = yield* admin.notificationEndpoints.create({ payload: { url: receiver.url } })
+        yield* admin.notificationEndpoints.update({ params, payload: { events: ["approval.expired"] } })
         const request = { params, headers: { "idempotency-key": "try-it" } }
-        const queued = yield* admin.notification_endpoints.test(request)
+        const queued = yield* admin.notificationEndpoints.test(request)
         assert.isTrue(queued.queued)
-        assert.deepStrictEqual(yield* admin.notification_endpoints.test(request), queued)
+        assert.deepStrictEqual(yield* admin.notificationEndpoints.test(request), queued)
         const record = yield* awaitOnlyDelivery(admin, endpoint.id, "delivered")
         assert.strictEqual(record.id, queued.id)
         assert.strictEqual(record.label, "test")
@@ -257,10 +257,10 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("Noti
       Effect.gen(function* () {
         const countersign = yield* Countersign
         const { admin, endpoint, params } = yield* seedEndpoint("owner", [{ status: 500 }])
-        const sibling = yield* admin.notification_endpoints.create({
+        const sibling = yield* admin.notificationEndpoints.create({
           payload: { url: "https://1.1.1.1/hook" }
         })
-        const { id } = yield* admin.notification_endpoints.test({ params })
+        const { id } = yield* admin.notificationEndpoints.test({ params })
         yield* awaitOnlyDelivery(admin, endpoint.id, "failed")
         const owner = yield* countersign.key({}, "owner")
         const stranger = yield* countersign.key({}, "stranger")
@@ -304,12 +304,12 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("Noti
         yield* absent(owner, yield* EndpointId.generate, onEndpoint)
         assert.deepStrictEqual(
           yield* Effect.map(
-            admin.notification_endpoints.delivery({ params: { ...params, delivery: id } }),
+            admin.notificationEndpoints.getDelivery({ params: { ...params, delivery_id: id } }),
             (found) => [found.status, found.replays]
           ),
           ["failed", 0]
         )
-        yield* admin.notification_endpoints.remove({ params })
+        yield* admin.notificationEndpoints.remove({ params })
         yield* absent(owner, endpoint.id, onEndpoint)
       })
   )
@@ -317,7 +317,7 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("Noti
   it.effect("an organization has at most 50 endpoints, however many are created concurrently", () =>
     Effect.gen(function* () {
       const { admin } = yield* seedEndpoint("fifty")
-      const make = admin.notification_endpoints.create({ payload: { url: "https://1.1.1.1/hook" } })
+      const make = admin.notificationEndpoints.create({ payload: { url: "https://1.1.1.1/hook" } })
       yield* Effect.replicateEffect(make, 47, { discard: true })
       const sql = yield* SqlClient.SqlClient
       const racing = yield* transaction(
@@ -333,11 +333,11 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("Noti
       const outcomes = yield* Effect.forEach(racing, (fiber) => Fiber.join(fiber))
       const refused = outcomes.filter(Result.isFailure).map(({ failure }) => failure._tag)
       assert.deepStrictEqual(refused, ["LIMIT_REACHED", "LIMIT_REACHED"])
-      const { endpoints } = yield* admin.notification_endpoints.list()
+      const { endpoints } = yield* admin.notificationEndpoints.list()
       assert.lengthOf(endpoints, 50)
       const [oldest] = endpoints
       if (oldest === undefined) return assert.fail("fifty")
-      yield* admin.notification_endpoints.remove({ params: { id: oldest.id } })
+      yield* admin.notificationEndpoints.remove({ params: { id: oldest.id } })
       yield* make
     })
   )
@@ -376,11 +376,11 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("Noti
         "scopes"
       )
       const params = { id: endpoint.id }
-      yield* reader.notification_endpoints.deliveries({ params })
+      yield* reader.notificationEndpoints.listDeliveries({ params })
       const refused = [
-        yield* Effect.flip(reader.notification_endpoints.update({ params, payload: { active: false } })),
-        yield* Effect.flip(reader.notification_endpoints.rotate_secret({ params })),
-        yield* Effect.flip(reader.notification_endpoints.test({ params }))
+        yield* Effect.flip(reader.notificationEndpoints.update({ params, payload: { active: false } })),
+        yield* Effect.flip(reader.notificationEndpoints.rotateSecret({ params })),
+        yield* Effect.flip(reader.notificationEndpoints.test({ params }))
       ]
       for (const { _tag } of refused) assert.strictEqual(_tag, "INSUFFICIENT_SCOPE")
     })

@@ -121,7 +121,7 @@ layer(service({ environment }), { excludeTestServices: true })("/metrics", (it) 
       const bad = yield* startScriptedServer([{ status: 503 }])
       const stuck = yield* startScriptedServer(["never"])
       for (const { url } of [good, bad, stuck]) {
-        yield* admin.notification_endpoints.create({ payload: { url } })
+        yield* admin.notificationEndpoints.create({ payload: { url } })
       }
       yield* ask(admin)
       const channel = 'channel="webhook"'
@@ -200,7 +200,7 @@ layer(service({ environment }), { excludeTestServices: true })("/metrics", (it) 
       const task = yield* admin.tasks.create({
         payload: { ...sortingTask, provider: { kind: "openai", base_url: model.url, model: "small" } }
       })
-      const run = admin.tasks.run({ params: { task_id: task.id }, payload: { input: { text: "a" } } })
+      const run = admin.tasks.run({ params: { id: task.id }, payload: { input: { text: "a" } } })
       yield* run
       assert.propertyVal(yield* Effect.flip(run), "reason", "unauthorized")
       const metrics = yield* read
@@ -292,7 +292,7 @@ layer(service({ environment: { ...environment, COUNTERSIGN_NOTIFY_QUEUE_LIMIT: "
     Effect.gen(function* () {
       const admin = yield* (yield* Countersign).client()
       const stuck = yield* startScriptedServer(["never"])
-      yield* admin.notification_endpoints.create({ payload: { url: stuck.url } })
+      yield* admin.notificationEndpoints.create({ payload: { url: stuck.url } })
       for (let count = 0; count < 3; count++) yield* ask(admin)
       const full = yield* read
       const labels = (verdict: string) => `channel="webhook",verdict="${verdict}"`

@@ -47,7 +47,7 @@ const work = Effect.gen(function* () {
   const key = yield* countersign.key()
   const admin = yield* countersign.clientWith(key)
   const receiver = yield* startScriptedServer([{ status: 204 }])
-  const { secret } = yield* admin.notification_endpoints.create({
+  const { secret } = yield* admin.notificationEndpoints.create({
     payload: { url: `${receiver.url}/tenants-own-path` }
   })
   const { session_id } = yield* admin.sessions.create({})

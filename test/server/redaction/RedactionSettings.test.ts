@@ -19,8 +19,8 @@ layer(service(), { excludeTestServices: true })("RedactionSettings", (it) => {
     Effect.gen(function* () {
       const admin = yield* (yield* Countersign).client({}, "settings")
       const none = { patterns: [], exceptions: [], personal_data: [], redact_runs: false, revision: 0 }
-      assert.deepStrictEqual(yield* admin.redaction_settings.get({}), none)
-      const put = yield* admin.redaction_settings.replace({
+      assert.deepStrictEqual(yield* admin.redactionSettings.get({}), none)
+      const put = yield* admin.redactionSettings.replace({
         payload: { patterns: [employee], personal_data: ["iban", "email_address"], revision: 0 }
       })
       assert.deepStrictEqual(put, {
@@ -30,14 +30,14 @@ layer(service(), { excludeTestServices: true })("RedactionSettings", (it) => {
         redact_runs: false,
         revision: 1
       })
-      assert.deepStrictEqual(yield* admin.redaction_settings.get({}), put)
-      const refused = yield* Effect.flip(admin.redaction_settings.replace({ payload: { revision: 0 } }))
+      assert.deepStrictEqual(yield* admin.redactionSettings.get({}), put)
+      const refused = yield* Effect.flip(admin.redactionSettings.replace({ payload: { revision: 0 } }))
       assert.deepInclude(refused, { _tag: "REDACTION_SETTINGS_CHANGED", current_revision: 1 })
-      assert.deepStrictEqual(yield* admin.redaction_settings.replace({ payload: {} }), {
+      assert.deepStrictEqual(yield* admin.redactionSettings.replace({ payload: {} }), {
         ...none,
         revision: 2
       })
-      const { entries } = yield* admin.audit_log.list({ query: { action: "redaction_settings.replaced" } })
+      const { entries } = yield* admin.auditLog.list({ query: { action: "redaction_settings.replaced" } })
       assert.deepStrictEqual(
         entries.map(({ detail }) => detail),
         [
@@ -68,30 +68,30 @@ layer(service(), { excludeTestServices: true })("RedactionSettings", (it) => {
         personal_data: ["iban"],
         redact_runs: true
       } as const
-      yield* admin.redaction_settings.replace({ payload: strict })
+      yield* admin.redactionSettings.replace({ payload: strict })
       for (const [payload, pointer] of [
         [{ ...strict, patterns: [] }, "#/patterns"],
         [{ ...strict, exceptions: [car, { name: "all", pattern: ".+" }] }, "#/exceptions"],
         [{ ...strict, personal_data: [] }, "#/personal_data"],
         [{ ...strict, redact_runs: false }, "#/redact_runs"]
       ] as const) {
-        const refused = yield* Effect.flip(clerk.redaction_settings.replace({ payload }))
+        const refused = yield* Effect.flip(clerk.redactionSettings.replace({ payload }))
         assert.deepInclude(refused, { _tag: "INSUFFICIENT_SCOPE", required_scope: "runs.read" })
         assert.deepStrictEqual(pointersOf(refused), [pointer])
       }
       const stricter = { ...strict, patterns: [employee, car], exceptions: [] }
-      assert.strictEqual((yield* clerk.redaction_settings.replace({ payload: stricter })).revision, 2)
-      assert.strictEqual((yield* admin.redaction_settings.replace({ payload: {} })).revision, 3)
+      assert.strictEqual((yield* clerk.redactionSettings.replace({ payload: stricter })).revision, 2)
+      assert.strictEqual((yield* admin.redactionSettings.replace({ payload: {} })).revision, 3)
     })
   )
 
   it.effect("a preview redacts a value by the stored settings or by others, and changes none", () =>
     Effect.gen(function* () {
       const admin = yield* (yield* Countersign).client({}, "previews")
-      yield* admin.redaction_settings.replace({ payload: { patterns: [employee] } })
+      yield* admin.redactionSettings.replace({ payload: { patterns: [employee] } })
       const value = { note: `EMP-123456 and CAR-12`, keys: [token], count: 3 }
       const preview = (settings?: object) =>
-        admin.redaction_settings.preview({
+        admin.redactionSettings.preview({
           payload: { value, ...(settings === undefined ? {} : { settings }) }
         })
       assert.deepStrictEqual(yield* preview(), {
@@ -107,7 +107,7 @@ layer(service(), { excludeTestServices: true })("RedactionSettings", (it) => {
           pointers: ["#/value/note"]
         }
       )
-      assert.strictEqual((yield* admin.redaction_settings.get({})).revision, 1)
+      assert.strictEqual((yield* admin.redactionSettings.get({})).revision, 1)
       const refused = yield* Effect.flip(
         preview({ patterns: [employee, { name: "twice", pattern: "(a)\\1" }] })
       )
@@ -122,15 +122,15 @@ layer(service(), { excludeTestServices: true })("RedactionSettings", (it) => {
     Effect.gen(function* () {
       const countersign = yield* Countersign
       const admin = yield* countersign.client({}, "own previews")
-      const { secret } = yield* admin.notification_endpoints.create({
+      const { secret } = yield* admin.notificationEndpoints.create({
         payload: { url: "http://127.0.0.1:9/hook" }
       })
-      const { value } = yield* admin.redaction_settings.preview({
+      const { value } = yield* admin.redactionSettings.preview({
         payload: { value: `it is ${secret}`, settings: { exceptions: [{ name: "all", pattern: ".+" }] } }
       })
       assert.strictEqual(value, "it is [REDACTED]")
       const foreign = yield* countersign.client({}, "other previews")
-      const seen = yield* foreign.redaction_settings.preview({
+      const seen = yield* foreign.redactionSettings.preview({
         payload: { value: secret.slice(6), settings: {} }
       })
       assert.strictEqual(seen.count, 0)
@@ -143,7 +143,7 @@ layer(service(), { excludeTestServices: true })("RedactionSettings", (it) => {
       const results = yield* Effect.all(
         Array.from({ length: 6 }, (_, index) =>
           Effect.result(
-            admin.redaction_settings.replace({
+            admin.redactionSettings.replace({
               payload: { revision: 0, patterns: [{ name: `number ${index}`, pattern: `x${index}` }] }
             })
           )
@@ -152,7 +152,7 @@ layer(service(), { excludeTestServices: true })("RedactionSettings", (it) => {
       )
       const [won, ...others] = results.filter(Result.isSuccess)
       assert.lengthOf(others, 0)
-      assert.deepStrictEqual(yield* admin.redaction_settings.get({}), won?.success)
+      assert.deepStrictEqual(yield* admin.redactionSettings.get({}), won?.success)
     })
   )
 
@@ -160,7 +160,7 @@ layer(service(), { excludeTestServices: true })("RedactionSettings", (it) => {
     Effect.gen(function* () {
       const admin = yield* (yield* Countersign).client({}, "bad settings")
       const refused = yield* Effect.flip(
-        admin.redaction_settings.replace({
+        admin.redactionSettings.replace({
           payload: {
             patterns: [employee, { name: "twice", pattern: "(a)\\1" }],
             exceptions: [{ name: "all", pattern: ".*" }]
@@ -174,7 +174,7 @@ layer(service(), { excludeTestServices: true })("RedactionSettings", (it) => {
           ["#/patterns/1/pattern", "#/exceptions/0/pattern"]
         )
       }
-      assert.strictEqual((yield* admin.redaction_settings.get({})).revision, 0)
+      assert.strictEqual((yield* admin.redactionSettings.get({})).revision, 0)
     })
   )
 
@@ -183,9 +183,9 @@ layer(service(), { excludeTestServices: true })("RedactionSettings", (it) => {
       const countersign = yield* Countersign
       for (const preset of ["reviewer", "runtime", "integration"] as const) {
         const client = yield* countersign.client({ preset }, "scopes of settings")
-        assert.strictEqual(yield* tagOf(client.redaction_settings.get({})), "INSUFFICIENT_SCOPE")
+        assert.strictEqual(yield* tagOf(client.redactionSettings.get({})), "INSUFFICIENT_SCOPE")
         assert.strictEqual(
-          yield* tagOf(client.redaction_settings.replace({ payload: {} })),
+          yield* tagOf(client.redactionSettings.replace({ payload: {} })),
           "INSUFFICIENT_SCOPE"
         )
       }
@@ -207,7 +207,7 @@ layer(service(), { excludeTestServices: true })("RedactionSettings", (it) => {
           (yield* correct(ours, note)).correction?.["note"],
           note.replace(token, "[REDACTED]")
         )
-        yield* ours.admin.redaction_settings.replace({
+        yield* ours.admin.redactionSettings.replace({
           payload: {
             patterns: [employee],
             exceptions: [{ name: "Sample token", pattern: token }],
@@ -238,7 +238,7 @@ layer(service(), { excludeTestServices: true })("RedactionSettings", (it) => {
         }),
         ({ correction }) => correction?.["note"]
       )
-      yield* admin.redaction_settings.replace({ payload: { patterns: [employee] } })
+      yield* admin.redactionSettings.replace({ payload: { patterns: [employee] } })
       assert.strictEqual(yield* redacted, "[REDACTED]")
       // Written as by another replica: this one sees the change in the database alone.
       const sql = yield* SqlClient.SqlClient
@@ -260,16 +260,16 @@ layer(service(), { excludeTestServices: true })("RedactionSettings", (it) => {
   it.effect("secrets in the input of a run do not enter a dataset and do not leave by an export", () =>
     Effect.gen(function* () {
       const { admin, correct, dataset, params, reviewer, run, stage } = yield* createDesk("inputs")
-      yield* admin.redaction_settings.replace({ payload: { patterns: [employee] } })
+      yield* admin.redactionSettings.replace({ payload: { patterns: [employee] } })
       const trace_id = yield* run(`use ${token} of EMP-004711`)
       const { id } = yield* stage((yield* correct(trace_id, { category: "billing" })).id)
-      const { feedback_revision } = yield* reviewer.feedback.preview({ params })
+      const { feedback_revision } = yield* reviewer.feedback.previewPromotion({ params })
       const { dataset: made, redaction_warning } = yield* admin.feedback.promote({
         params,
         payload: { base_dataset_id: dataset.id, expected_feedback_revision: feedback_revision }
       })
       assert.strictEqual(redaction_warning, `Protected values were removed from #/input/text of ${id}`)
-      const { examples } = yield* admin.datasets.examples({ params: { id: made.id } })
+      const { examples } = yield* admin.datasets.listExamples({ params: { id: made.id } })
       assert.deepInclude(
         examples.map(({ input }) => input),
         { text: "use [REDACTED] of [REDACTED]" }
@@ -286,7 +286,7 @@ layer(service(), { excludeTestServices: true })("RedactionSettings", (it) => {
         }
       })
       // Stored before the pattern for it.
-      yield* admin.redaction_settings.replace({ payload: { patterns: [employee, car] } })
+      yield* admin.redactionSettings.replace({ payload: { patterns: [employee, car] } })
       const exported = yield* send(`/v1/datasets/${next.id}/export`, {
         key: yield* (yield* Countersign).key({}, "inputs")
       })
@@ -324,10 +324,10 @@ layer(service(), { excludeTestServices: true })("RedactionSettings", (it) => {
         const clean = ["use [REDACTED]", '{"by":"[REDACTED]"}']
         assert.deepStrictEqual(yield* logged, plain)
         assert.deepStrictEqual(yield* logged, plain)
-        yield* admin.redaction_settings.replace({ payload: { redact_runs: true } })
+        yield* admin.redactionSettings.replace({ payload: { redact_runs: true } })
         assert.deepStrictEqual(yield* logged, clean)
         assert.deepStrictEqual(yield* logged, clean)
-        yield* admin.redaction_settings.replace({ payload: {} })
+        yield* admin.redactionSettings.replace({ payload: {} })
         assert.deepStrictEqual(yield* logged, plain)
       })
   )
@@ -338,7 +338,7 @@ layer(service(), { excludeTestServices: true })("RedactionSettings", (it) => {
       const agent = yield* countersign.client({ preset: "runtime" }, "comments")
       const reviewer = yield* countersign.client({ preset: "reviewer", name: "Ada" }, "comments")
       const admin = yield* countersign.client({}, "comments")
-      yield* admin.redaction_settings.replace({ payload: { patterns: [employee] } })
+      yield* admin.redactionSettings.replace({ payload: { patterns: [employee] } })
       const { session_id } = yield* agent.sessions.create({})
       const { approval_id } = yield* agent.sessions.step({
         params: { id: session_id },

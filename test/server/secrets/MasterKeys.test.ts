@@ -179,9 +179,9 @@ describe("MasterKeys", () => {
       const databaseUrl = yield* cloneDatabase
       const environment = { COUNTERSIGN_MASTER_KEY: first }
       yield* Effect.gen(function* () {
-        const { notification_endpoints } = yield* (yield* Countersign).client()
-        yield* notification_endpoints.create({ payload: { url: "http://127.0.0.1:9/a" } })
-        yield* notification_endpoints.create({ payload: { url: "http://127.0.0.1:9/b" } })
+        const { notificationEndpoints } = yield* (yield* Countersign).client()
+        yield* notificationEndpoints.create({ payload: { url: "http://127.0.0.1:9/a" } })
+        yield* notificationEndpoints.create({ payload: { url: "http://127.0.0.1:9/b" } })
         const sql = yield* SqlClient.SqlClient
         yield* sql`
         UPDATE notification_endpoints SET secret = set_byte(secret, 40, 255 - get_byte(secret, 40))
@@ -314,8 +314,8 @@ describe("MasterKeys", () => {
       yield* start(
         first,
         Effect.gen(function* () {
-          const { notification_endpoints } = yield* (yield* Countersign).client()
-          yield* notification_endpoints.create({ payload: { url: "http://127.0.0.1:9/a" } })
+          const { notificationEndpoints } = yield* (yield* Countersign).client()
+          yield* notificationEndpoints.create({ payload: { url: "http://127.0.0.1:9/a" } })
           const sql = yield* SqlClient.SqlClient
           const rows = yield* sql`SELECT 1 AS found FROM own.notification_endpoints`
           assert.lengthOf(rows, 1)
@@ -400,8 +400,8 @@ describe("MasterKeys", () => {
       yield* start(
         first,
         Effect.gen(function* () {
-          const { notification_endpoints } = yield* (yield* Countersign).client()
-          yield* notification_endpoints.create({ payload: { url: "http://127.0.0.1:9/a" } })
+          const { notificationEndpoints } = yield* (yield* Countersign).client()
+          yield* notificationEndpoints.create({ payload: { url: "http://127.0.0.1:9/a" } })
           // What releases did that let the start of a replica with another key replace this one's record.
           const sql = yield* SqlClient.SqlClient
           yield* sql`UPDATE master_keys SET key_id = ${(yield* keyIdsOf(second))[0]}`

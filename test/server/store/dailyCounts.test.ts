@@ -36,7 +36,7 @@ const operations = Effect.fnUntraced(function* (organization: string, random: ()
   const { admin, reviewer, runtime } = yield* createTeamClients(organization)
   const org_id = OrgId.make(yield* orgIdOf(organization))
   const { params } = yield* createSortingTask(admin, ["a", "other"])
-  yield* admin.approval_rules.replace({
+  yield* admin.approvalRules.replace({
     payload: {
       rules: [
         { tool: "vote", effect: "require_approval", quorum: [{ count: 2 }] },
@@ -150,7 +150,7 @@ const operations = Effect.fnUntraced(function* (organization: string, random: ()
   })
   const removeRun = Effect.gen(function* () {
     const id = yield* ids("runs", "trace_id", "true")
-    if (id !== undefined) yield* admin.runs.remove({ params: { trace_id: TraceId.make(id) } })
+    if (id !== undefined) yield* admin.runs.remove({ params: { id: TraceId.make(id) } })
   })
   const erase = Effect.gen(function* () {
     const { id } = yield* admin.deletions.erase({

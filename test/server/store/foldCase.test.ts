@@ -34,23 +34,23 @@ layer(turkish, { excludeTestServices: true })("on a database with a Turkish loca
     Effect.gen(function* () {
       const countersign = yield* Countersign
       const admin = yield* countersign.client({}, "turkish")
-      const { key } = yield* admin.api_keys.create({ payload: { name: "FIRST INVOICE", preset: "runtime" } })
-      const found = yield* admin.api_keys.list({ query: { name: "first invoice" } })
+      const { key } = yield* admin.apiKeys.create({ payload: { name: "FIRST INVOICE", preset: "runtime" } })
+      const found = yield* admin.apiKeys.list({ query: { name: "first invoice" } })
       assert.deepStrictEqual(
         found.keys.map(({ id }) => id),
         [key.id]
       )
       const taken = yield* Effect.flip(
-        admin.api_keys.create({ payload: { name: "first invoice", preset: "runtime" } })
+        admin.apiKeys.create({ payload: { name: "first invoice", preset: "runtime" } })
       )
       assert.strictEqual(taken._tag, "INVALID_REQUEST")
 
       const { id: task_id } = yield* admin.tasks.create({ payload: sortingTask })
       const { trace_id } = yield* admin.tasks.run({
-        params: { task_id },
+        params: { id: task_id },
         payload: { input: { text: "PAID INVOICE" }, answer: { category: "billing" } }
       })
-      const runs = yield* admin.runs.list({ params: { task_id }, query: { text: "invoice" } })
+      const runs = yield* admin.runs.list({ params: { id: task_id }, query: { text: "invoice" } })
       assert.deepStrictEqual(
         runs.runs.map((run) => run.trace_id),
         [trace_id]
@@ -72,7 +72,7 @@ layer(turkish, { excludeTestServices: true })("on a database with a Turkish loca
       const admin = yield* countersign.client({}, "quorum")
       const keyOf = (name: string, email: string) =>
         Effect.map(
-          admin.api_keys.create({ payload: { name, email, preset: "reviewer" } }),
+          admin.apiKeys.create({ payload: { name, email, preset: "reviewer" } }),
           ({ key }) => key.id
         )
       const own = yield* keyOf("Ann's key", "ANN@INFO.example")

@@ -24,7 +24,7 @@ const comparedTask = Effect.fnUntraced(function* (organization: string) {
 
 const compare = Effect.fnUntraced(function* (
   admin: ClientCalls,
-  params: { readonly task_id: TaskId },
+  params: { readonly id: TaskId },
   instructions = "Sort it."
 ) {
   const { comparison } = yield* admin.comparisons.create({
@@ -76,7 +76,7 @@ layer(service(), { excludeTestServices: true })("Canaries", (it) => {
       assert.isTrue(after.every((run) => run.release_id === task.live_release_id))
       const none = yield* Effect.flip(admin.canaries.get({ params }))
       assert.strictEqual(none._tag, "NOT_FOUND")
-      const { entries } = yield* admin.audit_log.list({ query: { target_id: canary.release.id } })
+      const { entries } = yield* admin.auditLog.list({ query: { target_id: canary.release.id } })
       assert.deepStrictEqual(
         entries.map(({ action }) => action),
         ["canary.stopped", "canary.changed", "canary.started"]
@@ -96,7 +96,7 @@ layer(service(), { excludeTestServices: true })("Canaries", (it) => {
     () =>
       Effect.gen(function* () {
         const { admin, comparison_id, params, reviewer, task } = yield* comparedTask("changes")
-        const changesOf = (id: ReleaseId) => reviewer.releases.changes({ params: { id }, query: {} })
+        const changesOf = (id: ReleaseId) => reviewer.releases.getChanges({ params: { id }, query: {} })
         const stopped = yield* admin.canaries.start({ params, payload: { comparison_id, share: 0.5 } })
         const running = yield* changesOf(stopped.release.id)
         assert.strictEqual(running.since, task.live_release_id)

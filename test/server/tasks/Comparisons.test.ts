@@ -301,7 +301,7 @@ layer(environment, { excludeTestServices: true })("Comparisons", (it) => {
         const { id } = yield* admin.tasks.create({
           payload: { ...sortingTask, provider: model("first", "sk-live") }
         })
-        const params = { task_id: id }
+        const params = { id: id }
         const [example] = sortingExamples(["the invoice is wrong", "billing"])
         yield* admin.datasets.create({ params, payload: { examples: [example!] } })
         const compare = (provider: ReturnType<typeof model>) =>

@@ -100,7 +100,10 @@ layer(service(), { excludeTestServices: true })("Feedback", (it) => {
       assert.strictEqual(yield* tagOf(integration.feedback.reject({ params, payload: {} })), "NOT_FOUND")
       assert.lengthOf((yield* integration.feedback.list({})).feedback, 0)
       const { admin } = yield* createDesk("ours feedback")
-      assert.strictEqual(yield* tagOf(admin.feedback.preview({ params: theirs.params })), "NOT_FOUND")
+      assert.strictEqual(
+        yield* tagOf(admin.feedback.previewPromotion({ params: theirs.params })),
+        "NOT_FOUND"
+      )
       assert.strictEqual(
         yield* tagOf(
           admin.feedback.promote({
@@ -216,7 +219,7 @@ layer(service(), { excludeTestServices: true })("Feedback", (it) => {
       const now = yield* DateTime.now
       const found = (query: FeedbackFilter & PageRequest<FeedbackId>) =>
         Effect.map(reviewer.feedback.list({ query }), ({ feedback }) => feedback.map(({ id }) => id))
-      assert.deepStrictEqual(yield* found({ task_id: params.task_id }), all)
+      assert.deepStrictEqual(yield* found({ task_id: params.id }), all)
       assert.deepStrictEqual(yield* found({ task_id: yield* TaskId.generate }), [])
       assert.deepStrictEqual(yield* found({ status: "staged" }), [staged.id])
       assert.deepStrictEqual(yield* found({ status: "pending" }), [pending.id])
@@ -226,13 +229,11 @@ layer(service(), { excludeTestServices: true })("Feedback", (it) => {
       assert.deepStrictEqual(yield* found({ has_correction: true }), [staged.id, pending.id])
       assert.deepStrictEqual(yield* found({ has_correction: false, score: 1 }), [ids[0]!])
       assert.deepStrictEqual(yield* found({ has_correction: false, status: "pending" }), [])
-      assert.deepStrictEqual(yield* found({ task_id: params.task_id, score: -1, limit: 2 }), [
+      assert.deepStrictEqual(yield* found({ task_id: params.id, score: -1, limit: 2 }), [
         staged.id,
         pending.id
       ])
-      assert.deepStrictEqual(yield* found({ task_id: params.task_id, score: -1, cursor: pending.id }), [
-        ids[2]!
-      ])
+      assert.deepStrictEqual(yield* found({ task_id: params.id, score: -1, cursor: pending.id }), [ids[2]!])
       assert.deepStrictEqual(yield* found({ inference_log_id: first, has_correction: false, score: 0 }), [
         ids[1]!
       ])
@@ -268,9 +269,14 @@ layer(service(), { excludeTestServices: true })("Feedback", (it) => {
       const only = (scope: "feedback.read" | "datasets.write" | "feedback.write") =>
         countersign.client({ name: "only", scopes: [scope] }, "scopes of feedback")
       for (const scope of ["feedback.read", "datasets.write"] as const) {
-        assert.strictEqual((yield* (yield* only(scope)).feedback.preview({ params })).correction_count, 0)
+        assert.strictEqual(
+          (yield* (yield* only(scope)).feedback.previewPromotion({ params })).correction_count,
+          0
+        )
       }
-      const refused = yield* Effect.flip((yield* only("feedback.write")).feedback.preview({ params }))
+      const refused = yield* Effect.flip(
+        (yield* only("feedback.write")).feedback.previewPromotion({ params })
+      )
       assert.strictEqual(refused._tag, "INSUFFICIENT_SCOPE")
       assert.strictEqual(
         yield* tagOf((yield* only("feedback.write")).feedback.list({})),

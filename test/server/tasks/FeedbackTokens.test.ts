@@ -17,7 +17,7 @@ const createPage = Effect.fnUntraced(function* (organization: string) {
   const trace_id = yield* desk.run("where is my parcel")
   const server = yield* countersign.client({ preset: "end_user_feedback", name: "web" }, organization)
   const grant = (payload?: NewFeedbackToken) =>
-    server.feedback.create_token({ params: { trace_id }, payload: payload ?? {} })
+    server.feedback.createToken({ params: { id: trace_id }, payload: payload ?? {} })
   const stored = Effect.map(
     desk.admin.feedback.list({ query: { inference_log_id: trace_id } }),
     ({ feedback }) => feedback
@@ -201,11 +201,11 @@ layer(service(), { excludeTestServices: true })("FeedbackTokens", (it) => {
       const granted = yield* grant()
       const secret = yield* countersign.key({ preset: "end_user_feedback", name: "revoked web" }, "revoked")
       const other = yield* countersign.clientWith(secret)
-      const revoked = yield* other.feedback.create_token({ params: { trace_id }, payload: {} })
-      const { keys } = yield* admin.api_keys.list({ query: {} })
+      const revoked = yield* other.feedback.createToken({ params: { id: trace_id }, payload: {} })
+      const { keys } = yield* admin.apiKeys.list({ query: {} })
       const key = keys.find(({ name }) => name === "revoked web")
       assert.isDefined(key)
-      if (key !== undefined) yield* admin.api_keys.revoke({ params: { id: key.id }, query: {} })
+      if (key !== undefined) yield* admin.apiKeys.revoke({ params: { id: key.id }, query: {} })
       assert.strictEqual(codeOf(yield* submit(revoked)), "401 INVALID_FEEDBACK_TOKEN")
       assert.strictEqual((yield* submit(granted)).status, 204)
       assert.lengthOf(yield* stored, 1)
@@ -228,7 +228,7 @@ layer(service(), { excludeTestServices: true })("FeedbackTokens", (it) => {
         "expiring"
       )
       const grant = (expires_in_seconds: number) =>
-        server.feedback.create_token({ params: { trace_id }, payload: { expires_in_seconds } })
+        server.feedback.createToken({ params: { id: trace_id }, payload: { expires_in_seconds } })
       const long = yield* grant(3_600)
       assert.strictEqual(long.expires_at.epochMilliseconds, key_expires_at.epochMilliseconds)
       const short = yield* grant(60)
@@ -281,18 +281,18 @@ layer(service(), { excludeTestServices: true })("FeedbackTokens", (it) => {
         payload: { inference_log_id: trace_id, score_value: -0.5, end_user_id: "customer-4711" }
       })
       assert.deepInclude((yield* stored)[0], { score: -1, score_value: -0.5, source: "api_key" })
-      const params = { task_id: task.id }
+      const params = { id: task.id }
       for (const call of [
         Effect.asVoid(server.feedback.list({})),
-        Effect.asVoid(server.feedback.quality({ params, query: {} })),
+        Effect.asVoid(server.feedback.getQuality({ params, query: {} })),
         Effect.asVoid(server.tasks.get({ params })),
-        Effect.asVoid(server.runs.get({ params: { trace_id } })),
-        Effect.asVoid(server.feedback_settings.get({}))
+        Effect.asVoid(server.runs.get({ params: { id: trace_id } })),
+        Effect.asVoid(server.feedbackSettings.get({}))
       ]) {
         assert.strictEqual((yield* Effect.flip(call))._tag, "INSUFFICIENT_SCOPE")
       }
       const foreign = yield* createPage("scope elsewhere")
-      const refused = server.feedback.create_token({ params: { trace_id: foreign.trace_id }, payload: {} })
+      const refused = server.feedback.createToken({ params: { id: foreign.trace_id }, payload: {} })
       assert.strictEqual((yield* Effect.flip(refused))._tag, "NOT_FOUND")
     })
   )
@@ -308,7 +308,7 @@ layer(service(), { excludeTestServices: true })("FeedbackTokens › CORS", (it) 
       const before = yield* submit(page)
       assert.strictEqual(codeOf(before), "403 ORIGIN_NOT_ALLOWED")
       assert.deepStrictEqual(corsHeaders(before), { vary: "Origin" })
-      const settings = yield* admin.feedback_settings.replace({
+      const settings = yield* admin.feedbackSettings.replace({
         payload: { allowed_origins: [ORIGIN, "http://localhost:3000"] }
       })
       assert.strictEqual(settings.revision, 1)
@@ -335,7 +335,7 @@ layer(service(), { excludeTestServices: true })("FeedbackTokens › CORS", (it) 
       const foreign = yield* (yield* createPage("cors elsewhere")).grant()
       assert.strictEqual(codeOf(yield* submit({ ...foreign, origin: ORIGIN })), "403 ORIGIN_NOT_ALLOWED")
       assert.lengthOf(yield* stored, 1)
-      yield* admin.feedback_settings.replace({ payload: { allowed_origins: [] } })
+      yield* admin.feedbackSettings.replace({ payload: { allowed_origins: [] } })
       assert.strictEqual(codeOf(yield* submit(page)), "403 ORIGIN_NOT_ALLOWED")
     })
   )
@@ -371,7 +371,7 @@ layer(service(), { excludeTestServices: true })("FeedbackTokens › CORS", (it) 
   it.effect("no other route has headers of CORS, whatever the origin", () =>
     Effect.gen(function* () {
       const { admin, trace_id } = yield* createPage("other routes")
-      yield* admin.feedback_settings.replace({ payload: { allowed_origins: [ORIGIN] } })
+      yield* admin.feedbackSettings.replace({ payload: { allowed_origins: [ORIGIN] } })
       const key = yield* (yield* Countersign).key({}, "other routes")
       for (const [method, path] of [
         ["GET", "/v1/feedback"],
@@ -419,13 +419,13 @@ layer(service(), { excludeTestServices: true })("FeedbackTokens › CORS", (it) 
         assert.strictEqual(answer.status, 400, origin)
         assert.strictEqual(answer.errors[0]?.pointer, "#/allowed_origins/1", origin)
       }
-      assert.deepStrictEqual(yield* admin.feedback_settings.get({}), { allowed_origins: [], revision: 0 })
-      yield* admin.feedback_settings.replace({ payload: { allowed_origins: [ORIGIN], revision: 0 } })
+      assert.deepStrictEqual(yield* admin.feedbackSettings.get({}), { allowed_origins: [], revision: 0 })
+      yield* admin.feedbackSettings.replace({ payload: { allowed_origins: [ORIGIN], revision: 0 } })
       const refused = yield* Effect.flip(
-        admin.feedback_settings.replace({ payload: { allowed_origins: [], revision: 0 } })
+        admin.feedbackSettings.replace({ payload: { allowed_origins: [], revision: 0 } })
       )
       assert.strictEqual(refused._tag, "FEEDBACK_SETTINGS_CHANGED")
-      assert.deepStrictEqual((yield* admin.feedback_settings.get({})).allowed_origins, [ORIGIN])
+      assert.deepStrictEqual((yield* admin.feedbackSettings.get({})).allowed_origins, [ORIGIN])
     })
   )
 })

@@ -108,7 +108,7 @@ layer(service({ environment }), { excludeTestServices: true, timeout: "60 second
 
       const broken = yield* startScriptedServer([{ status: 401, text: "no such account: acct-4711" }])
       yield* admin.tasks.update({
-        params: { task_id: task.id },
+        params: { id: task.id },
         payload: { provider: { kind: "openai", base_url: `${broken.url}/v1`, model: "small" } }
       })
       const failed = yield* answerAs(principal, task.id, { input: { text: "hello" } })

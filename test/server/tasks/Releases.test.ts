@@ -11,7 +11,7 @@ import type { ReleaseChanges } from "../../../src/domain/tasks/ReleaseChanges.ts
 /** Compares a candidate with the live release over a dataset of one example, and waits until the comparison is completed. */
 const compare = Effect.fnUntraced(function* (
   admin: ClientCalls,
-  params: { readonly task_id: TaskId },
+  params: { readonly id: TaskId },
   payload: NewComparison
 ) {
   const { comparison } = yield* admin.comparisons.create({
@@ -57,7 +57,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
           reason: "One was a mistake; password: hunter2-hunter2"
         })
         assert.strictEqual(forced.instructions, "Two.")
-        const { entries } = yield* admin.audit_log.list({ query: { target_id: forced.id } })
+        const { entries } = yield* admin.auditLog.list({ query: { target_id: forced.id } })
         assert.deepStrictEqual(
           entries.map(({ detail }) => detail),
           [
@@ -151,16 +151,16 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
           dataset: { before: dataset.id, after: dataset.id }
         }
         const id = { id: release.id }
-        assert.deepStrictEqual(yield* reviewer.releases.changes({ params: id, query: {} }), expected)
+        assert.deepStrictEqual(yield* reviewer.releases.getChanges({ params: id, query: {} }), expected)
         const query = { since: task.live_release_id }
-        assert.deepStrictEqual(yield* reviewer.releases.changes({ params: id, query }), expected)
+        assert.deepStrictEqual(yield* reviewer.releases.getChanges({ params: id, query }), expected)
         // The other way round, and a first release, of which everything is new.
-        const back = yield* reviewer.releases.changes({
+        const back = yield* reviewer.releases.getChanges({
           params: { id: task.live_release_id },
           query: { since: release.id }
         })
         assert.deepStrictEqual(back.instructions.at(-1)?.op, "removed")
-        const first = yield* reviewer.releases.changes({ params: { id: task.live_release_id }, query: {} })
+        const first = yield* reviewer.releases.getChanges({ params: { id: task.live_release_id }, query: {} })
         assert.isNull(first.since)
         assert.deepStrictEqual(first.instructions, [{ op: "added", text: "Sort the message." }])
         assert.includeDeepMembers(
@@ -171,8 +171,8 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
         const other = yield* createSortingTask(admin, ["a", "other"])
         const stranger = yield* createTeamClients("changes of others")
         for (const refused of [
-          reviewer.releases.changes({ params: id, query: { since: other.task.live_release_id } }),
-          stranger.admin.releases.changes({ params: id, query: {} })
+          reviewer.releases.getChanges({ params: id, query: { since: other.task.live_release_id } }),
+          stranger.admin.releases.getChanges({ params: id, query: {} })
         ]) {
           assert.strictEqual((yield* Effect.flip(refused))._tag, "NOT_FOUND")
         }

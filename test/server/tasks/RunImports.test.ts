@@ -34,7 +34,7 @@ layer(service(), { excludeTestServices: true })("RunImports", (it) => {
       assert.deepStrictEqual(problems, [])
       const [imported] = runs
       assert.deepInclude(imported, { id: "a", status: "imported" })
-      const run = yield* admin.runs.get({ params: { trace_id: imported?.trace_id ?? assert.fail("a run") } })
+      const run = yield* admin.runs.get({ params: { id: imported?.trace_id ?? assert.fail("a run") } })
       assert.deepInclude(run, {
         input: { text: "a" },
         answer: { category: "other" },
@@ -58,10 +58,10 @@ layer(service(), { excludeTestServices: true })("RunImports", (it) => {
         found.runs.map(({ trace_id }) => trace_id),
         [run.trace_id]
       )
-      const { entries } = yield* admin.audit_log.list({ query: { action: "runs.imported" } })
+      const { entries } = yield* admin.auditLog.list({ query: { action: "runs.imported" } })
       assert.deepStrictEqual(
         entries.map(({ detail, target_id }) => [target_id, detail]),
-        [[params.task_id, { runs: 1, scores: 1 }]]
+        [[params.id, { runs: 1, scores: 1 }]]
       )
     })
   )
@@ -87,8 +87,8 @@ layer(service(), { excludeTestServices: true })("RunImports", (it) => {
       const sql = yield* SqlClient.SqlClient
       const [row] = yield* sql<{ readonly runs: number; readonly feedback: number }>`
         SELECT
-          (SELECT count(*)::int FROM runs WHERE task_id = ${params.task_id}) AS runs,
-          (SELECT count(*)::int FROM feedback WHERE task_id = ${params.task_id}) AS feedback
+          (SELECT count(*)::int FROM runs WHERE task_id = ${params.id}) AS runs,
+          (SELECT count(*)::int FROM feedback WHERE task_id = ${params.id}) AS feedback
       `
       assert.deepStrictEqual(row, { runs: 101, feedback: 101 })
     })
@@ -101,7 +101,7 @@ layer(service(), { excludeTestServices: true })("RunImports", (it) => {
       const second = yield* here.admin.tasks.create({ payload: sortingTask })
       const imports = [
         here.admin.runs.import({ params: here.params, payload: { runs: [past("a")] } }),
-        here.admin.runs.import({ params: { task_id: second.id }, payload: { runs: [past("a")] } }),
+        here.admin.runs.import({ params: { id: second.id }, payload: { runs: [past("a")] } }),
         there.admin.runs.import({ params: there.params, payload: { runs: [past("a")] } })
       ]
       const results = yield* Effect.all(imports)
@@ -166,7 +166,7 @@ layer(service(), { excludeTestServices: true })("RunImports", (it) => {
     Effect.gen(function* () {
       const { admin, params } = yield* createDesk("malformed")
       const key = yield* Effect.flatMap(Countersign, (countersign) => countersign.key({}, "malformed"))
-      const refused = yield* send(`/v1/tasks/${params.task_id}/runs/import`, {
+      const refused = yield* send(`/v1/tasks/${params.id}/runs/import`, {
         key,
         method: "POST",
         body: JSON.stringify({ runs: [past("a"), { id: "", input: 1, answer: {} }] })

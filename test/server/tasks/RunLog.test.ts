@@ -33,7 +33,7 @@ const listOf = (client: ClientCalls, task_id: TaskId) =>
     do {
       const page: { readonly runs: ReadonlyArray<{ readonly input: object }>; next_cursor: RunId | null } =
         yield* client.runs.list({
-          params: { task_id },
+          params: { id: task_id },
           query: { ...query, ...(cursor === null ? {} : { cursor }) }
         })
       texts.push(...page.runs.map(({ input }) => Reflect.get(input, "text")))
@@ -47,7 +47,7 @@ layer(service(), { excludeTestServices: true })("RunLog", (it) => {
     Effect.gen(function* () {
       const { dataset, log, reviewer, task } = yield* createDesk("read")
       const run = yield* log("where is it", { metadata: { customer: "acme" } })
-      const found = yield* reviewer.runs.get({ params: { trace_id: run.trace_id } })
+      const found = yield* reviewer.runs.get({ params: { id: run.trace_id } })
       const { created_by, duration_ms, examples, ...rest } = found
       assert.deepStrictEqual(examples, run.examples)
       assert.lengthOf(examples, 1)
@@ -91,7 +91,7 @@ layer(service(), { excludeTestServices: true })("RunLog", (it) => {
         }
       })
       assert.deepStrictEqual(reported.usage, { input_tokens: 12, output_tokens: 3 })
-      const found = yield* reviewer.runs.get({ params: { trace_id: reported.trace_id } })
+      const found = yield* reviewer.runs.get({ params: { id: reported.trace_id } })
       assert.strictEqual(found.source, "logged")
       assert.strictEqual(found.provider, "anthropic")
       assert.strictEqual(found.model, "a-model")
@@ -100,7 +100,7 @@ layer(service(), { excludeTestServices: true })("RunLog", (it) => {
       assert.deepStrictEqual(found.started_at, started_at)
 
       const bare = yield* log("two")
-      const silent = yield* reviewer.runs.get({ params: { trace_id: bare.trace_id } })
+      const silent = yield* reviewer.runs.get({ params: { id: bare.trace_id } })
       assert.deepStrictEqual(
         [silent.provider, silent.model, silent.usage, silent.duration_ms, silent.started_at],
         [null, null, null, null, null]
@@ -124,7 +124,7 @@ layer(service(), { excludeTestServices: true })("RunLog", (it) => {
       const { params } = yield* createDesk("keyed report")
       const key = yield* (yield* Countersign).key({ preset: "runtime" }, "keyed report")
       const post = (model: string) =>
-        send(`/v1/tasks/${params.task_id}/run`, {
+        send(`/v1/tasks/${params.id}/run`, {
           key,
           method: "POST",
           headers: { "idempotency-key": "one" },
@@ -274,12 +274,12 @@ layer(service(), { excludeTestServices: true })("RunLog", (it) => {
       assert.deepStrictEqual(yield* list({ awaits_review: true }), ["provider", "dismissed", "judged"])
 
       yield* reviewer.feedback.create({ payload: { inference_log_id: judged.trace_id, score: 1 } })
-      yield* reviewer.runs.dismiss({ params: { trace_id: dismissed.trace_id } })
-      yield* reviewer.runs.dismiss({ params: { trace_id: dismissed.trace_id } })
+      yield* reviewer.runs.dismiss({ params: { id: dismissed.trace_id } })
+      yield* reviewer.runs.dismiss({ params: { id: dismissed.trace_id } })
       assert.deepStrictEqual(yield* list({ awaits_review: true }), ["provider"])
-      const read = yield* reviewer.runs.get({ params: { trace_id: dismissed.trace_id } })
+      const read = yield* reviewer.runs.get({ params: { id: dismissed.trace_id } })
       assert.isFalse(read.awaits_review)
-      const { entries } = yield* admin.audit_log.list({ query: { target_id: dismissed.trace_id } })
+      const { entries } = yield* admin.auditLog.list({ query: { target_id: dismissed.trace_id } })
       assert.deepStrictEqual(
         entries.map(({ action, detail }) => [action, detail["task_id"]]),
         [["run.review_dismissed", task.id]]
@@ -334,7 +334,7 @@ layer(service(), { excludeTestServices: true })("RunLog", (it) => {
           (SELECT count(*)::int FROM run_reviews WHERE task_id = ${task.id}) AS reviews
       `
       assert.deepStrictEqual(yield* count, [{ members: 3, reviews: 2 }])
-      yield* admin.runs.remove({ params: { trace_id } })
+      yield* admin.runs.remove({ params: { id: trace_id } })
       assert.deepStrictEqual(yield* count, [{ members: 2, reviews: 1 }])
       const org_id = OrgId.make(yield* orgIdOf("deleted"))
       const now = yield* DateTime.now
@@ -349,7 +349,7 @@ layer(service(), { excludeTestServices: true })("RunLog", (it) => {
       const { log, params, runtime } = yield* createDesk("scope")
       const { trace_id } = yield* log("a")
       assert.strictEqual(yield* tagOf(runtime.runs.list({ params, query: {} })), "INSUFFICIENT_SCOPE")
-      assert.strictEqual(yield* tagOf(runtime.runs.get({ params: { trace_id } })), "INSUFFICIENT_SCOPE")
+      assert.strictEqual(yield* tagOf(runtime.runs.get({ params: { id: trace_id } })), "INSUFFICIENT_SCOPE")
     })
   )
 
@@ -367,7 +367,7 @@ layer(service(), { excludeTestServices: true })("RunLog", (it) => {
         ["created_after", "yesterday"]
       ] as const) {
         const { body, errors, status } = yield* send(
-          `/v1/tasks/${params.task_id}/runs?${new URLSearchParams({ [name]: value }).toString()}`,
+          `/v1/tasks/${params.id}/runs?${new URLSearchParams({ [name]: value }).toString()}`,
           { key }
         )
         assert.strictEqual(status, 400, `${name}=${value}`)

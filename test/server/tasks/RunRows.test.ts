@@ -58,7 +58,7 @@ const createTwoTasks = Effect.fnUntraced(function* (organization: string) {
   const other = yield* desk.admin.tasks.create({ payload: { ...sortingTask, name: "other task" } })
   const log = (text: string, duration_ms?: number) =>
     desk.admin.tasks.run({
-      params: { task_id: other.id },
+      params: { id: other.id },
       payload: {
         input: { text },
         answer,
@@ -154,7 +154,7 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("RunRows"
       assert.deepStrictEqual(yield* readAll(stranger), [])
       assert.deepStrictEqual(yield* readAll(stranger, { task_id: other.id }), [])
       const sql = yield* SqlClient.SqlClient
-      yield* admin.tasks.remove({ params: { task_id: other.id } })
+      yield* admin.tasks.remove({ params: { id: other.id } })
       assert.deepStrictEqual(inputs(yield* readAll(principal)), ["kept"])
       assert.isAtMost((yield* sql`SELECT 1 FROM tasks WHERE task_id = ${other.id}`).length, 0)
     }).pipe(Effect.orDie)

@@ -64,7 +64,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
       Effect.gen(function* () {
         const { admin, runtime } = yield* createTeamClients("logged")
         const task = yield* admin.tasks.create({ payload: sortingTask })
-        const params = { task_id: task.id }
+        const params = { id: task.id }
         const run = yield* runtime.tasks.run({
           params,
           payload: { input: { text: "a" }, answer: { category: "other", confidence: 0.5 } }
@@ -160,7 +160,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
         // A model gets its examples from the version.
         const provider = { kind: "openai", base_url: model.url, model: "small" } as const
         const task = yield* admin.tasks.create({ payload: { ...sortingTask, provider } })
-        const own = { task_id: task.id }
+        const own = { id: task.id }
         const [example] = sortingExamples(["where is my parcel", "shipping"])
         const version = yield* admin.datasets.create({ params: own, payload: { examples: [example!] } })
         yield* sql`DELETE FROM datasets WHERE dataset_id = ${version.id}`
@@ -194,7 +194,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
       Effect.gen(function* () {
         const { admin } = yield* createTeamClients("released key")
         const task = yield* admin.tasks.create({ payload: sortingTask })
-        const params = { task_id: task.id }
+        const params = { id: task.id }
         const headers = { "idempotency-key": "order-4711" }
         const run = admin.tasks.run({ params, headers, payload: { input: { text: "a" } } })
         assert.strictEqual((yield* Effect.flip(run))._tag, "PROVIDER_FAILED")
@@ -271,7 +271,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
         const provider = { kind: "openai", base_url: model.url, model: "small" } as const
         const task = yield* admin.tasks.create({ payload: { ...sortingTask, provider } })
         const { usage } = yield* admin.tasks.run({
-          params: { task_id: task.id },
+          params: { id: task.id },
           payload: { input: { text: "a" } }
         })
         assert.deepStrictEqual(usage, { input_tokens: 2_147_483_647, output_tokens: 2_147_483_647 })

@@ -27,10 +27,10 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
           dataset_id: null
         })
         assert.strictEqual(task.created_by.name, "Ada")
-        assert.deepStrictEqual(yield* reviewer.tasks.get({ params: { task_id: task.id } }), task)
+        assert.deepStrictEqual(yield* reviewer.tasks.get({ params: { id: task.id } }), task)
         const { tasks } = yield* reviewer.tasks.list()
         assert.deepStrictEqual(tasks, [task])
-        const { releases } = yield* reviewer.releases.list({ params: { task_id: task.id } })
+        const { releases } = yield* reviewer.releases.list({ params: { id: task.id } })
         assert.deepStrictEqual(
           releases.map(({ comparison_id, dataset_id, id }) => ({ comparison_id, dataset_id, id })),
           [{ id: task.live_release_id, comparison_id: null, dataset_id: null }]
@@ -72,7 +72,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
           otherOrg.tasks.run({ params, payload: { input: { text: "x" } } }),
           otherOrg.datasets.list({ params }),
           otherOrg.datasets.get({ params: { id: dataset.id } }),
-          otherOrg.datasets.examples({ params: { id: dataset.id } }),
+          otherOrg.datasets.listExamples({ params: { id: dataset.id } }),
           otherOrg.datasets.export({ params: { id: dataset.id } }),
           otherOrg.comparisons.list({ params }),
           otherOrg.comparisons.create({ params, payload: {} }),
@@ -102,7 +102,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
             "#/answer_schema/properties/mail/format",
             "#/answer_schema/nullable"
           ])
-          const params = { task_id: created.id }
+          const params = { id: created.id }
           const renamed = yield* admin.tasks.update({ params, payload: { name: "renamed" } })
           assert.deepStrictEqual(places(renamed), [])
           const updated = yield* admin.tasks.update({ params, payload: { answer_schema: mail } })
@@ -124,7 +124,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
           $ref: "#/$defs/Order"
         }
         const { id } = yield* admin.tasks.create({ payload: { ...sortingTask, answer_schema } })
-        const params = { task_id: id }
+        const params = { id: id }
         const input = { text: "a" }
         const { answer } = yield* admin.tasks.run({ params, payload: { input, answer: { total: 19.99 } } })
         assert.deepStrictEqual(answer, { total: 19.99 })
@@ -160,7 +160,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
           payload: { ...sortingTask, input_schema: exponentialSchema(13) }
         })
         const example = { input: {}, answer: { category: "other" } }
-        const params = { task_id: costly.id }
+        const params = { id: costly.id }
         const refused = yield* Effect.flip(
           admin.datasets.create({
             params,
@@ -178,7 +178,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
         Effect.gen(function* () {
           const { admin, runtime } = yield* createTeamClients("changes")
           const task = yield* admin.tasks.create({ payload: sortingTask })
-          const params = { task_id: task.id }
+          const params = { id: task.id }
           const wider = { ...sortingTask.answer_schema, additionalProperties: true }
           const changed = yield* admin.tasks.update({
             params,
@@ -302,7 +302,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
         const task = yield* admin.tasks.create({
           payload: { ...sortingTask, provider: openai({ headers: headers("one") }) }
         })
-        const params = { task_id: task.id }
+        const params = { id: task.id }
         const [example] = sortingExamples(["a", "other"])
         yield* admin.datasets.create({ params, payload: { examples: [example!] } })
         const compare = (value: string) =>
@@ -343,7 +343,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
         })
         const narrowed = yield* Effect.flip(
           admin.tasks.update({
-            params: { task_id: other.id },
+            params: { id: other.id },
             payload: {
               input_schema: { type: "object", properties: { body: {} }, additionalProperties: false }
             }
@@ -402,7 +402,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
         const task = yield* admin.tasks.create({
           payload: { ...sortingTask, provider: openai({ api_key: Redacted.make("sk-secret") }) }
         })
-        const params = { task_id: task.id }
+        const params = { id: task.id }
         const moved = yield* admin.tasks.update({
           params,
           payload: { provider: openai({ base_url: "http://127.0.0.2:8009/v1" }) }

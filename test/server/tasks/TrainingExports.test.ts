@@ -20,7 +20,7 @@ const createCorrected = Effect.fnUntraced(function* (organization: string) {
     const { id } = yield* correct(yield* run(text), { category })
     yield* stage(id)
   }
-  const { base_dataset_id, feedback_revision } = yield* admin.feedback.preview({ params, query: {} })
+  const { base_dataset_id, feedback_revision } = yield* admin.feedback.previewPromotion({ params, query: {} })
   const { dataset } = yield* admin.feedback.promote({
     params,
     payload: { base_dataset_id, expected_feedback_revision: feedback_revision }
@@ -53,13 +53,13 @@ layer(service({ environment }), { excludeTestServices: true })("TrainingExports"
         })
         const input = { text: "where is my parcel" }
         const dataset = yield* admin.datasets.create({
-          params: { task_id },
+          params: { id: task_id },
           payload: { examples: [{ input, answer: { category: "shipping" } }] }
         })
-        yield* admin.tasks.run({ params: { task_id }, payload: { input } })
+        yield* admin.tasks.run({ params: { id: task_id }, payload: { input } })
         const { messages: sent } = JSON.parse(model.seen[0]?.body ?? "")
         const lines = yield* Stream.runCollect(
-          yield* admin.datasets.export_chats({ params: { id: dataset.id }, query: {} })
+          yield* admin.datasets.exportChats({ params: { id: dataset.id }, query: {} })
         )
         assert.deepStrictEqual(lines, [
           { messages: [...sent, { role: "assistant", content: `{"category":"shipping"}` }] }
@@ -72,7 +72,7 @@ layer(service({ environment }), { excludeTestServices: true })("TrainingExports"
       const { admin, dataset, integration } = yield* createCorrected("pairs")
       const params = { id: dataset.id }
       const trl = yield* Stream.runCollect(
-        yield* integration.datasets.export_preferences({ params, query: { form: "trl" } })
+        yield* integration.datasets.exportPreferences({ params, query: { form: "trl" } })
       )
       const [pair, ...others] = trl
       assert.lengthOf(others, 0)
@@ -83,7 +83,7 @@ layer(service({ environment }), { excludeTestServices: true })("TrainingExports"
       })
       const prompt = "prompt" in pair ? pair.prompt : assert.fail("a prompt")
       assert.deepStrictEqual(prompt.at(-1), { role: "user", content: `{"text":"my invoice"}` })
-      const openai = yield* Stream.runCollect(yield* admin.datasets.export_preferences({ params, query: {} }))
+      const openai = yield* Stream.runCollect(yield* admin.datasets.exportPreferences({ params, query: {} }))
       assert.deepStrictEqual(openai, [
         {
           input: { messages: prompt },
@@ -100,20 +100,20 @@ layer(service({ environment }), { excludeTestServices: true })("TrainingExports"
       const other = yield* createDesk("other")
       const params = { id: dataset.id }
       assert.strictEqual(
-        yield* tagOf(integration.datasets.export_chats({ params, query: {} })),
+        yield* tagOf(integration.datasets.exportChats({ params, query: {} })),
         "INSUFFICIENT_SCOPE"
       )
-      const { export_chats, export_preferences } = other.admin.datasets
-      assert.strictEqual(yield* tagOf(export_chats({ params, query: {} })), "NOT_FOUND")
-      assert.strictEqual(yield* tagOf(export_preferences({ params, query: {} })), "NOT_FOUND")
+      const { exportChats, exportPreferences } = other.admin.datasets
+      assert.strictEqual(yield* tagOf(exportChats({ params, query: {} })), "NOT_FOUND")
+      assert.strictEqual(yield* tagOf(exportPreferences({ params, query: {} })), "NOT_FOUND")
       const elsewhere = yield* admin.tasks.create({ payload: sortingTask })
       const release_id = elsewhere.live_release_id
       assert.strictEqual(
-        yield* tagOf(admin.datasets.export_chats({ params, query: { release_id } })),
+        yield* tagOf(admin.datasets.exportChats({ params, query: { release_id } })),
         "NOT_FOUND"
       )
-      yield* Stream.runDrain(yield* admin.datasets.export_chats({ params, query: {} }))
-      const { entries } = yield* admin.audit_log.list({ query: { action: "dataset.exported" } })
+      yield* Stream.runDrain(yield* admin.datasets.exportChats({ params, query: {} }))
+      const { entries } = yield* admin.auditLog.list({ query: { action: "dataset.exported" } })
       assert.deepStrictEqual(
         entries.map(({ detail, target_id }) => [target_id, detail["format"]]),
         [[dataset.id, "chat"]]
@@ -131,21 +131,24 @@ layer(service({ environment }), { excludeTestServices: true })("TrainingExports"
           answer_schema: { type: "object", properties: { note: { type: "string" } } }
         }
       })
-      const params = { task_id }
+      const params = { id: task_id }
       const run = yield* admin.tasks.run({
         params,
         payload: { input: { text: `a ${TOKEN}` }, answer: { note: `b ${TOKEN}` } }
       })
       const { id } = yield* correct(run.trace_id, { note: "c" })
       yield* stage(id)
-      const { base_dataset_id, feedback_revision } = yield* admin.feedback.preview({ params, query: {} })
+      const { base_dataset_id, feedback_revision } = yield* admin.feedback.previewPromotion({
+        params,
+        query: {}
+      })
       const { dataset } = yield* admin.feedback.promote({
         params,
         payload: { base_dataset_id, expected_feedback_revision: feedback_revision }
       })
       const target = { params: { id: dataset.id }, query: {} }
-      const chats = yield* Stream.runCollect(yield* admin.datasets.export_chats(target))
-      const pairs = yield* Stream.runCollect(yield* admin.datasets.export_preferences(target))
+      const chats = yield* Stream.runCollect(yield* admin.datasets.exportChats(target))
+      const pairs = yield* Stream.runCollect(yield* admin.datasets.exportPreferences(target))
       assert.deepStrictEqual([chats.length, pairs.length], [1, 1])
       const text = JSON.stringify([chats, pairs])
       assert.notInclude(text, TOKEN)

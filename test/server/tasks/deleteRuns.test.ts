@@ -17,7 +17,10 @@ const createPromotingDesk = Effect.fnUntraced(function* (organization: string) {
     const trace_id = yield* run(text)
     const { id } = yield* correct(trace_id, { category })
     yield* stage(id)
-    const { base_dataset_id, feedback_revision } = yield* admin.feedback.preview({ params, query: {} })
+    const { base_dataset_id, feedback_revision } = yield* admin.feedback.previewPromotion({
+      params,
+      query: {}
+    })
     const { dataset } = yield* admin.feedback.promote({
       params,
       payload: { base_dataset_id, expected_feedback_revision: feedback_revision }
@@ -39,13 +42,13 @@ layer(service(), { excludeTestServices: true })("Deletion of runs and feedback",
       const { dataset: third } = yield* promote("tapir")
       assert.strictEqual(third.example_count, 3)
 
-      yield* admin.runs.remove({ params: { trace_id } })
-      assert.strictEqual(yield* tagOf(admin.runs.get({ params: { trace_id } })), "NOT_FOUND")
+      yield* admin.runs.remove({ params: { id: trace_id } })
+      assert.strictEqual(yield* tagOf(admin.runs.get({ params: { id: trace_id } })), "NOT_FOUND")
       assert.strictEqual(yield* tagOf(admin.feedback.get({ params: { id: feedback } })), "NOT_FOUND")
-      assert.strictEqual(yield* tagOf(admin.runs.remove({ params: { trace_id } })), "NOT_FOUND")
+      assert.strictEqual(yield* tagOf(admin.runs.remove({ params: { id: trace_id } })), "NOT_FOUND")
       const { runs } = yield* admin.runs.list({ params, query: { text: "quagga" } })
       assert.deepStrictEqual(runs, [])
-      const { feedback: listed } = yield* admin.feedback.list({ query: { task_id: params.task_id } })
+      const { feedback: listed } = yield* admin.feedback.list({ query: { task_id: params.id } })
       assert.lengthOf(listed, 1)
       const text = yield* databaseAsText
       assert.notInclude(text, "quagga")
@@ -67,10 +70,10 @@ layer(service(), { excludeTestServices: true })("Deletion of runs and feedback",
       assert.deepInclude(fourth, { example_count: 3, examples_erased: 0 })
       assert.strictEqual(yield* recomputedDigest(admin, fourth.id), fourth.content_digest)
 
-      const { entries } = yield* admin.audit_log.list({ query: { action: "run.deleted" } })
+      const { entries } = yield* admin.auditLog.list({ query: { action: "run.deleted" } })
       assert.deepStrictEqual(
         entries.map(({ detail, target_id }) => ({ detail, target_id })),
-        [{ target_id: trace_id, detail: { task_id: params.task_id, feedback: 1, examples: 1 } }]
+        [{ target_id: trace_id, detail: { task_id: params.id, feedback: 1, examples: 1 } }]
       )
     })
   )
@@ -90,7 +93,7 @@ layer(service(), { excludeTestServices: true })("Deletion of runs and feedback",
         GROUP BY word
       `
         const before = yield* postings
-        yield* admin.runs.remove({ params: { trace_id } })
+        yield* admin.runs.remove({ params: { id: trace_id } })
         const after = yield* postings
         const sum = (rows: ReadonlyArray<{ readonly count: number }>) =>
           rows.reduce((total, { count }) => total + count, 0)
@@ -114,7 +117,7 @@ layer(service(), { excludeTestServices: true })("Deletion of runs and feedback",
       const before = yield* postings
       const { dataset, trace_id } = yield* promote("where is my parcel")
       assert.strictEqual(dataset.example_count, 1)
-      yield* admin.runs.remove({ params: { trace_id } })
+      yield* admin.runs.remove({ params: { id: trace_id } })
       assert.deepStrictEqual(yield* postings, before)
       assert.lengthOf(before, 4)
     })
@@ -126,13 +129,13 @@ layer(service(), { excludeTestServices: true })("Deletion of runs and feedback",
       const trace_id = yield* run("one")
       const { id } = yield* correct(trace_id, { category: "billing" })
       yield* integration.feedback.create({ payload: { inference_log_id: trace_id, score: 1 } })
-      const count = Effect.map(admin.feedback.quality({ params, query: {} }), ({ releases }) =>
+      const count = Effect.map(admin.feedback.getQuality({ params, query: {} }), ({ releases }) =>
         scores(releases)
       )
       assert.strictEqual(yield* count, 2)
       yield* admin.feedback.remove({ params: { id } })
       assert.strictEqual(yield* count, 1)
-      assert.strictEqual((yield* admin.runs.get({ params: { trace_id } })).trace_id, trace_id)
+      assert.strictEqual((yield* admin.runs.get({ params: { id: trace_id } })).trace_id, trace_id)
       assert.strictEqual(yield* tagOf(admin.feedback.remove({ params: { id } })), "NOT_FOUND")
     })
   )
@@ -144,12 +147,15 @@ layer(service(), { excludeTestServices: true })("Deletion of runs and feedback",
       for (const trace_id of [first, second]) {
         yield* stage((yield* correct(trace_id, { category: "billing" })).id)
       }
-      const { base_dataset_id, feedback_revision } = yield* admin.feedback.preview({ params, query: {} })
+      const { base_dataset_id, feedback_revision } = yield* admin.feedback.previewPromotion({
+        params,
+        query: {}
+      })
       const { dataset } = yield* admin.feedback.promote({
         params,
         payload: { base_dataset_id, expected_feedback_revision: feedback_revision }
       })
-      yield* admin.runs.remove({ params: { trace_id: first } })
+      yield* admin.runs.remove({ params: { id: first } })
       assert.deepStrictEqual(yield* inputsOf(admin, dataset.id), ["stork", "where is my parcel"])
     })
   )
@@ -161,11 +167,14 @@ layer(service(), { excludeTestServices: true })("Deletion of runs and feedback",
       const second = yield* correct(yield* run("two"), { category: "billing" })
       yield* stage(first.id)
       yield* stage(second.id)
-      const { base_dataset_id, feedback_revision } = yield* admin.feedback.preview({ params, query: {} })
+      const { base_dataset_id, feedback_revision } = yield* admin.feedback.previewPromotion({
+        params,
+        query: {}
+      })
       yield* admin.feedback.remove({ params: { id: first.id } })
       const payload = { base_dataset_id, expected_feedback_revision: feedback_revision }
       assert.strictEqual(yield* tagOf(admin.feedback.promote({ params, payload })), "FEEDBACK_CHANGED")
-      const preview = yield* admin.feedback.preview({ params, query: {} })
+      const preview = yield* admin.feedback.previewPromotion({ params, query: {} })
       assert.strictEqual(preview.correction_count, 1)
     })
   )
@@ -177,11 +186,14 @@ layer(service(), { excludeTestServices: true })("Deletion of runs and feedback",
       const trace_id = yield* run("walrus")
       const { id } = yield* correct(trace_id, { category: "billing" })
       yield* stage(id)
-      const { base_dataset_id, feedback_revision } = yield* admin.feedback.preview({ params, query: {} })
+      const { base_dataset_id, feedback_revision } = yield* admin.feedback.previewPromotion({
+        params,
+        query: {}
+      })
       // The deletion waits for the row, which a promotion has locked; then the promotion goes first.
       const { promotion, removal } = yield* transaction(
         Effect.gen(function* () {
-          yield* sql`SELECT 1 FROM tasks WHERE task_id = ${params.task_id} FOR UPDATE`
+          yield* sql`SELECT 1 FROM tasks WHERE task_id = ${params.id} FOR UPDATE`
           const promotion = yield* Effect.forkChild(
             admin.feedback.promote({
               params,
@@ -189,7 +201,7 @@ layer(service(), { excludeTestServices: true })("Deletion of runs and feedback",
             })
           )
           yield* waitForBlockedStatements(1)
-          const removal = yield* Effect.forkChild(admin.runs.remove({ params: { trace_id } }))
+          const removal = yield* Effect.forkChild(admin.runs.remove({ params: { id: trace_id } }))
           yield* waitForBlockedStatements(2)
           return { promotion, removal }
         })
@@ -268,12 +280,15 @@ layer(service(), { excludeTestServices: true })("Deletion of runs and feedback",
       const { correct, reviewer, run } = yield* createDesk("own data")
       const trace_id = yield* run("one")
       const { id } = yield* correct(trace_id, { category: "billing" })
-      assert.strictEqual(yield* tagOf(reviewer.runs.remove({ params: { trace_id } })), "INSUFFICIENT_SCOPE")
+      assert.strictEqual(
+        yield* tagOf(reviewer.runs.remove({ params: { id: trace_id } })),
+        "INSUFFICIENT_SCOPE"
+      )
       const key = yield* (yield* Countersign).key({}, "strangers")
       for (const path of [`/v1/runs/${trace_id}`, `/v1/feedback/${id}`]) {
         assert.strictEqual((yield* send(path, { method: "DELETE", key })).status, 404)
       }
-      assert.strictEqual((yield* reviewer.runs.get({ params: { trace_id } })).trace_id, trace_id)
+      assert.strictEqual((yield* reviewer.runs.get({ params: { id: trace_id } })).trace_id, trace_id)
     })
   )
 })

@@ -177,7 +177,7 @@ layer(service(), { excludeTestServices: true })("Steps of large deletions", (it)
   it.effect("the deletion of a version with many examples and results takes short transactions", () =>
     Effect.gen(function* () {
       const { admin, org_id, params, second } = yield* createLargeDataset("large version")
-      const { examples } = yield* admin.datasets.examples({
+      const { examples } = yield* admin.datasets.listExamples({
         params: { id: second.id },
         query: { limit: 100 }
       })
@@ -189,7 +189,7 @@ layer(service(), { excludeTestServices: true })("Steps of large deletions", (it)
           payload: { base_dataset_id: base, examples: sortingExamples([`after ${base}`, "other"]), remove }
         })
         base = id
-        const page = yield* admin.datasets.examples({ params: { id }, query: { limit: 100 } })
+        const page = yield* admin.datasets.listExamples({ params: { id }, query: { limit: 100 } })
         remove = page.examples
           .filter(({ input }) => JSON.stringify(input).includes("of many"))
           .map(({ id }) => id)
@@ -204,7 +204,7 @@ layer(service(), { excludeTestServices: true })("Steps of large deletions", (it)
       `
       const services = yield* deps
       const transactions = yield* runSteps((cursor) =>
-        deleteExamplesOfVersion(services, org_id, params.task_id, 2, cursor)
+        deleteExamplesOfVersion(services, org_id, params.id, 2, cursor)
       )
       assert.isAtMost(Math.max(...transactions.map((deleted) => deleted["comparison_results"] ?? 0)), 20_000)
       assert.isAtMost(Math.max(...transactions.map((deleted) => deleted["dataset_examples"] ?? 0)), 200)
@@ -217,7 +217,7 @@ layer(service(), { excludeTestServices: true })("Steps of large deletions", (it)
   it.effect("the deletion of a run with many promoted corrections takes short transactions", () =>
     Effect.gen(function* () {
       const { admin, org_id, params, run, second } = yield* createLargeDataset("large run")
-      const { task_id } = params
+      const { id: task_id } = params
       const trace_id = yield* run("corrected often")
       yield* insertPromoted(org_id, task_id, second.id, trace_id, EXAMPLES)
       const { now, sql, usage } = yield* deps
@@ -243,13 +243,13 @@ layer(service(), { excludeTestServices: true })("Steps of large deletions", (it)
     Effect.gen(function* () {
       const { admin, org_id, params, run, second } = yield* createLargeDataset("large feedback")
       const trace_id = yield* run("corrected once")
-      yield* insertPromoted(org_id, params.task_id, second.id, trace_id, 1)
-      const { feedback } = yield* admin.feedback.list({ query: { task_id: params.task_id } })
+      yield* insertPromoted(org_id, params.id, second.id, trace_id, 1)
+      const { feedback } = yield* admin.feedback.list({ query: { task_id: params.id } })
       const [{ id } = assert.fail("no feedback")] = feedback
       yield* admin.feedback.remove({ params: { id } })
       const found = yield* admin.datasets.get({ params: { id: second.id } })
       assert.deepInclude(found, { example_count: EXAMPLES, examples_erased: 1 })
-      const { entries } = yield* admin.audit_log.list({ query: { action: "feedback.deleted" } })
+      const { entries } = yield* admin.auditLog.list({ query: { action: "feedback.deleted" } })
       assert.deepInclude(entries[0]?.detail, { examples: 1 })
       assert.lengthOf(entries, 1)
     })
@@ -260,7 +260,7 @@ layer(service(), { excludeTestServices: true })("Steps of large deletions", (it)
       const metadata = { customer: "c-1", note: "x".repeat(16_000) }
       for (const kind of ["feedback", "runs"] as const) {
         const { admin, org_id, params, second } = yield* createLargeDataset(`large metadata, ${kind}`)
-        const { task_id } = params
+        const { id: task_id } = params
         const { trace_id } = yield* admin.tasks.run({
           params,
           payload: { input: { text: "a" }, answer: { category: "other" }, metadata }

@@ -90,8 +90,8 @@ layer(service({ environment }), { excludeTestServices: true })("Spans", (it) => 
     Effect.gen(function* () {
       const { admin, params, peer } = yield* newTelemetryOrg("content")
       const spans = yield* Spans
-      yield* admin.telemetry_destinations.remove({ params })
-      yield* admin.telemetry_destinations.create({
+      yield* admin.telemetryDestinations.remove({ params })
+      yield* admin.telemetryDestinations.create({
         payload: { url: peer.url, headers: { authorization: `Bearer ${TOKEN}` }, content: true }
       })
       const session = yield* admin.sessions.create({})
@@ -116,8 +116,8 @@ layer(service({ environment }), { excludeTestServices: true })("Spans", (it) => 
     Effect.gen(function* () {
       const { admin, params, peer } = yield* newTelemetryOrg("messages")
       const spans = yield* Spans
-      yield* admin.telemetry_destinations.remove({ params })
-      yield* admin.telemetry_destinations.create({
+      yield* admin.telemetryDestinations.remove({ params })
+      yield* admin.telemetryDestinations.create({
         payload: { url: peer.url, headers: { authorization: `Bearer ${TOKEN}` }, content: true }
       })
       const model = yield* startScriptedServer([
@@ -133,7 +133,7 @@ layer(service({ environment }), { excludeTestServices: true })("Spans", (it) => 
           provider: { kind: "openai", base_url: `${model.url}/v1`, model: "small" }
         }
       })
-      yield* admin.tasks.run({ params: { task_id }, payload: { input: { text: `to Ada, ${TOKEN}` } } })
+      yield* admin.tasks.run({ params: { id: task_id }, payload: { input: { text: `to Ada, ${TOKEN}` } } })
       yield* spans.flush
       yield* peer.arrived(1)
       assert.deepStrictEqual(peer.faults, [])
@@ -163,14 +163,14 @@ layer(service({ environment }), { excludeTestServices: true })("Spans", (it) => 
       Effect.gen(function* () {
         const { admin, params, peer } = yield* newTelemetryOrg("reported calls")
         const spans = yield* Spans
-        yield* admin.telemetry_destinations.remove({ params })
-        yield* admin.telemetry_destinations.create({
+        yield* admin.telemetryDestinations.remove({ params })
+        yield* admin.telemetryDestinations.create({
           payload: { url: peer.url, headers: { authorization: `Bearer ${TOKEN}` }, content: true }
         })
         const { id: task_id } = yield* admin.tasks.create({ payload: { ...sortingTask } })
         const log = (answered_by: typeof ModelCall.Type) =>
           admin.tasks.run({
-            params: { task_id },
+            params: { id: task_id },
             payload: {
               input: { text: `to Ada, ${TOKEN}` },
               answer: { category: "other" },
@@ -187,8 +187,8 @@ layer(service({ environment }), { excludeTestServices: true })("Spans", (it) => 
         for (const { trace_id } of [reported, silent]) {
           yield* admin.feedback.create({ payload: { inference_log_id: trace_id, score: 1 } })
         }
-        const { token, url } = yield* admin.feedback.create_token({
-          params: { trace_id: reported.trace_id },
+        const { token, url } = yield* admin.feedback.createToken({
+          params: { id: reported.trace_id },
           payload: {}
         })
         yield* send(new URL(url).pathname, {
@@ -244,10 +244,10 @@ layer(service({ environment }), { excludeTestServices: true })("Spans", (it) => 
       const other = yield* newTelemetryOrg("readable")
       const sql = yield* SqlClient.SqlClient
       const spans = yield* Spans
-      yield* admin.telemetry_destinations.remove({ params })
-      yield* admin.telemetry_destinations.create({ payload: { url: peer.url, content: true } })
+      yield* admin.telemetryDestinations.remove({ params })
+      yield* admin.telemetryDestinations.create({ payload: { url: peer.url, content: true } })
       const { id: task_id } = yield* admin.tasks.create({ payload: { ...sortingTask } })
-      yield* admin.notification_endpoints.create({ payload: { url: "http://127.0.0.1:9/a" } })
+      yield* admin.notificationEndpoints.create({ payload: { url: "http://127.0.0.1:9/a" } })
       // As if the master key that sealed it had been removed.
       yield* sql`UPDATE notification_endpoints SET secret = set_byte(secret, 3, 255) WHERE org_id = ${org_id}`
       const run = yield* send(`/v1/tasks/${task_id}/run`, {
@@ -296,7 +296,7 @@ layer(service({ environment }), { excludeTestServices: true })("Spans", (it) => 
     Effect.gen(function* () {
       const { admin, peer } = yield* newTelemetryOrg("steps")
       const spans = yield* Spans
-      yield* admin.approval_rules.replace({
+      yield* admin.approvalRules.replace({
         payload: { rules: [{ tool: "search", action_class: "*", effect: "allow" }] }
       })
       const session = yield* admin.sessions.create({})
@@ -307,7 +307,7 @@ layer(service({ environment }), { excludeTestServices: true })("Spans", (it) => 
           payload: { step_id: StepId.make(step_id), tool, action_class: "read", arguments: { q: "secret" } }
         })
       yield* step("1", "search")
-      yield* admin.sessions.complete({
+      yield* admin.sessions.reportOutcome({
         params: { ...params, step_id: StepId.make("1") },
         payload: { status: "failed", error: "no such index", result: { found: "secret" } }
       })
@@ -351,7 +351,7 @@ layer(service({ environment }), { excludeTestServices: true })("Spans", (it) => 
       const spans = yield* Spans
       const { id: task_id } = yield* admin.tasks.create({ payload: sortingTask })
       const run = yield* admin.tasks.run({
-        params: { task_id },
+        params: { id: task_id },
         payload: { input: { text: "a secret" }, answer: { category: "other" } }
       })
       const { id } = yield* admin.feedback.create({

@@ -27,7 +27,7 @@ const setUp = Effect.fnUntraced(function* (
 })
 
 const only = (client: ClientCalls) =>
-  Effect.map(client.telemetry_destinations.list(), ({ destinations }) => {
+  Effect.map(client.telemetryDestinations.list(), ({ destinations }) => {
     assert.lengthOf(destinations, 1)
     return destinations[0] ?? assert.fail("a destination")
   })
@@ -48,7 +48,7 @@ layer(service(), { excludeTestServices: true })("Telemetry destinations", (it) =
       assert.deepStrictEqual(made.body, { id: made.body["id"], url_hint: `${peer.url}/…` })
       assert.match(String(made.body["id"]), /^tel_[0-9a-f]{32}$/)
       const { body } = yield* send("/v1/telemetry-destinations", { key })
-      const { destinations } = yield* admin.telemetry_destinations.list()
+      const { destinations } = yield* admin.telemetryDestinations.list()
       assert.deepStrictEqual(body, {
         destinations: [
           {
@@ -81,15 +81,15 @@ layer(service(), { excludeTestServices: true })("Telemetry destinations", (it) =
           { name: `without ${lacking}`, scopes: [...writes, ...reads.filter((scope) => scope !== lacking)] },
           "exfiltration"
         )
-        const refused = yield* Effect.flip(clerk.telemetry_destinations.create({ payload }))
+        const refused = yield* Effect.flip(clerk.telemetryDestinations.create({ payload }))
         assert.deepInclude(refused, { _tag: "INSUFFICIENT_SCOPE", required_scope: lacking })
         assert.deepStrictEqual(pointersOf(refused), ["#/content"])
       }
       const clerk = yield* client({ name: "clerk", scopes: writes }, "exfiltration")
-      const { id } = yield* clerk.telemetry_destinations.create({ payload: { ...payload, content: false } })
-      yield* clerk.telemetry_destinations.remove({ params: { id } })
+      const { id } = yield* clerk.telemetryDestinations.create({ payload: { ...payload, content: false } })
+      yield* clerk.telemetryDestinations.remove({ params: { id } })
       const reader = yield* client({ name: "reader", scopes: [...writes, ...reads] }, "exfiltration")
-      yield* reader.telemetry_destinations.create({ payload })
+      yield* reader.telemetryDestinations.create({ payload })
     })
   )
 
@@ -106,8 +106,8 @@ layer(service(), { excludeTestServices: true })("Telemetry destinations", (it) =
       const refused = answers.find(({ status }) => status === 409)
       assert.strictEqual(refused?.body["code"], "DESTINATION_EXISTS")
       const { id } = yield* only(admin)
-      yield* admin.telemetry_destinations.remove({ params: { id } })
-      assert.deepStrictEqual(yield* admin.telemetry_destinations.list(), { destinations: [] })
+      yield* admin.telemetryDestinations.remove({ params: { id } })
+      assert.deepStrictEqual(yield* admin.telemetryDestinations.list(), { destinations: [] })
       assert.strictEqual((yield* create).status, 201)
     })
   )
@@ -163,7 +163,7 @@ layer(service(), { excludeTestServices: true })("Telemetry destinations", (it) =
     Effect.gen(function* () {
       const { admin, peer } = yield* setUp("removed")
       const sql = yield* SqlClient.SqlClient
-      const { id } = yield* admin.telemetry_destinations.create({ payload: { url: peer.url } })
+      const { id } = yield* admin.telemetryDestinations.create({ payload: { url: peer.url } })
       yield* sql`
         INSERT INTO delivery_queue
           (shard, org_id, destination_id, delivery_id, channel, event_id, due_at, attempt, first_attempt)
@@ -186,12 +186,12 @@ layer(service(), { excludeTestServices: true })("Telemetry destinations", (it) =
         )
       )
       yield* Deferred.await(locked)
-      const removal = yield* Effect.forkChild(admin.telemetry_destinations.remove({ params: { id } }))
+      const removal = yield* Effect.forkChild(admin.telemetryDestinations.remove({ params: { id } }))
       yield* waitForBlockedStatements(1)
       yield* Deferred.succeed(waited, undefined)
       yield* Fiber.join(writer)
       yield* Fiber.join(removal)
-      assert.deepStrictEqual(yield* admin.telemetry_destinations.list(), { destinations: [] })
+      assert.deepStrictEqual(yield* admin.telemetryDestinations.list(), { destinations: [] })
       assert.lengthOf(yield* sql`SELECT 1 FROM delivery_queue WHERE destination_id = ${id}`, 0)
     })
   )
@@ -220,7 +220,7 @@ layer(service(), { excludeTestServices: true })("Telemetry destinations", (it) =
           { org_id, destination_id: id, spans: 3 }
         ]
       ])
-      const { entries } = yield* admin.audit_log.list({ query: { action: "destination.removed" } })
+      const { entries } = yield* admin.auditLog.list({ query: { action: "destination.removed" } })
       assert.deepStrictEqual(
         entries.map((entry) => [entry.target_id, entry.actor, entry.detail]),
         [[id, actor, { dropped_spans: 3 }]]
@@ -232,7 +232,7 @@ layer(service(), { excludeTestServices: true })("Telemetry destinations", (it) =
     Effect.gen(function* () {
       const countersign = yield* Countersign
       const { admin, peer } = yield* setUp("mine")
-      const { id } = yield* admin.telemetry_destinations.create({ payload: { url: peer.url } })
+      const { id } = yield* admin.telemetryDestinations.create({ payload: { url: peer.url } })
       const otherKey = yield* countersign.key({}, "theirs")
       for (const [method, path] of [
         ["POST", `${id}/test`],
@@ -244,7 +244,7 @@ layer(service(), { excludeTestServices: true })("Telemetry destinations", (it) =
         assert.deepStrictEqual([path, status, body["code"]], [path, 404, "NOT_FOUND"])
       }
       const unknown = yield* TelemetryDestinationId.generate
-      const gone = yield* Effect.flip(admin.telemetry_destinations.remove({ params: { id: unknown } }))
+      const gone = yield* Effect.flip(admin.telemetryDestinations.remove({ params: { id: unknown } }))
       assert.strictEqual(gone._tag, "NOT_FOUND")
       assert.lengthOf(peer.exports, 0)
     })

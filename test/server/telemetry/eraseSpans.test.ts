@@ -37,7 +37,7 @@ const failAll = Effect.fnUntraced(function* (
 ) {
   yield* Effect.flatMap(Spans, ({ flush }) => flush)
   yield* eventually(
-    admin.telemetry_destinations.deliveries({ params: { id: destination.id } }),
+    admin.telemetryDestinations.listDeliveries({ params: { id: destination.id } }),
     ({ deliveries }) => deliveries.length > 0 && deliveries.every(({ status }) => status === "failed")
   )
 })
@@ -50,14 +50,14 @@ layer(service({ environment }), { excludeTestServices: true })("Erasure of spans
         const sql = yield* SqlClient.SqlClient
         const { admin, run } = yield* createDesk("erase spans")
         const collector = yield* startCollector({ status: 400 })
-        const destination = yield* admin.telemetry_destinations.create({
+        const destination = yield* admin.telemetryDestinations.create({
           payload: { url: `${collector.url}/v1/traces`, content: true }
         })
         const erased = yield* run("narwhal")
         const kept = yield* run("beluga")
         yield* Effect.flatMap(Spans, ({ flush }) => flush)
         const deliveries = Effect.map(
-          admin.telemetry_destinations.deliveries({ params: { id: destination.id } }),
+          admin.telemetryDestinations.listDeliveries({ params: { id: destination.id } }),
           (page) => page.deliveries
         )
         // The flush of every second may have put the two runs into two batches.
@@ -83,7 +83,7 @@ layer(service({ environment }), { excludeTestServices: true })("Erasure of spans
             VALUES (${org_id}, ${batch_id}, ${batch?.destination_id ?? ""}, 1, ${payload}, ${signal})
           `
         }
-        yield* admin.runs.remove({ params: { trace_id: erased } })
+        yield* admin.runs.remove({ params: { id: erased } })
         yield* eventually(Effect.andThen(runOnce(), storedRequests), (text) => !text.includes("narwhal"))
         const text = yield* storedRequests
         assert.notInclude(text, erased)
@@ -104,14 +104,16 @@ layer(service({ environment }), { excludeTestServices: true })("Erasure of spans
         collector.answer({ status: 200, body: { partialSuccess: {} } })
         for (const { id, status } of yield* deliveries) {
           if (status !== "failed") continue
-          yield* admin.telemetry_destinations.replay({ params: { id: destination.id, delivery: id } })
+          yield* admin.telemetryDestinations.replayDelivery({
+            params: { id: destination.id, delivery_id: id }
+          })
         }
         yield* eventually(deliveries, (list) => list.every(({ status }) => status === "delivered"))
         assert.deepStrictEqual(collector.faults, [])
         const exported = JSON.stringify(collector.exports.slice(refused).map(({ spans }) => spans))
         assert.include(exported, kept)
         assert.notInclude(exported, erased)
-        const { destinations } = yield* admin.telemetry_destinations.list()
+        const { destinations } = yield* admin.telemetryDestinations.list()
         assert.deepInclude(destinations[0], { pending_spans: 0, dropped_spans: 0 })
       }).pipe(Effect.scoped)
   )
@@ -120,7 +122,7 @@ layer(service({ environment }), { excludeTestServices: true })("Erasure of spans
     Effect.gen(function* () {
       const { admin, run } = yield* createDesk("erase buffered")
       const collector = yield* startCollector()
-      const destination = yield* admin.telemetry_destinations.create({
+      const destination = yield* admin.telemetryDestinations.create({
         payload: { url: `${collector.url}/v1/traces`, content: true }
       })
       const sql = yield* SqlClient.SqlClient
@@ -137,11 +139,11 @@ layer(service({ environment }), { excludeTestServices: true })("Erasure of spans
       yield* Deferred.await(locked)
       const trace_id = yield* run("narwhal")
       yield* run("beluga")
-      yield* admin.runs.remove({ params: { trace_id } })
+      yield* admin.runs.remove({ params: { id: trace_id } })
       yield* Deferred.succeed(deleted, undefined)
       yield* Fiber.join(lock)
       yield* flush
-      const deliveries = admin.telemetry_destinations.deliveries({ params: { id: destination.id } })
+      const deliveries = admin.telemetryDestinations.listDeliveries({ params: { id: destination.id } })
       // The flush of every second may have put the two runs into two batches.
       yield* eventually(
         deliveries,
@@ -163,7 +165,7 @@ layer(service({ environment }), { excludeTestServices: true })("Erasure of spans
         const recentPayloads = yield* RecentPayloads
         const { admin, run } = yield* createDesk("erase in memory")
         const collector = yield* startCollector({ status: 400 })
-        const destination = yield* admin.telemetry_destinations.create({
+        const destination = yield* admin.telemetryDestinations.create({
           payload: { url: `${collector.url}/v1/traces`, content: true }
         })
         const erased = yield* run("narwhal")
@@ -184,18 +186,18 @@ layer(service({ environment }), { excludeTestServices: true })("Erasure of spans
           const request = yield* box.unsealBytes(payloadPlace(org_id, batch_id), payload)
           recentPayloads.keep(batch_id, { request, version })
         }
-        yield* admin.runs.remove({ params: { trace_id: erased } })
+        yield* admin.runs.remove({ params: { id: erased } })
         yield* eventually(Effect.andThen(runOnce(), storedRequests), (text) => !text.includes("narwhal"))
         // As after the second search.
         yield* sql`DELETE FROM erased_traces`
         collector.answer(accepted)
         for (const { delivery_id } of batches) {
-          yield* admin.telemetry_destinations.replay({
-            params: { id: destination.id, delivery: delivery_id }
+          yield* admin.telemetryDestinations.replayDelivery({
+            params: { id: destination.id, delivery_id: delivery_id }
           })
         }
         yield* eventually(
-          admin.telemetry_destinations.deliveries({ params: { id: destination.id } }),
+          admin.telemetryDestinations.listDeliveries({ params: { id: destination.id } }),
           ({ deliveries }) => deliveries.every(({ status }) => status === "delivered")
         )
         const sent = JSON.stringify(collector.exports.slice(-batches.length).map(({ spans }) => spans))
@@ -210,7 +212,7 @@ layer(service({ environment }), { excludeTestServices: true })("Erasure of spans
       const box = yield* SecretBox
       const { admin, run } = yield* createDesk("erase unreadable")
       const collector = yield* startCollector({ status: 400 })
-      const { id } = yield* admin.telemetry_destinations.create({
+      const { id } = yield* admin.telemetryDestinations.create({
         payload: { url: `${collector.url}/v1/traces`, content: true }
       })
       const trace_id = yield* run("seal")
@@ -261,7 +263,7 @@ layer(service({ environment }), { excludeTestServices: true })("Erasure of spans
         const collector = yield* startCollector({ status: 400 })
         const message = { role: "assistant", content: `{"category":"other"}` }
         const model = yield* startScriptedServer([{ status: 200, body: { choices: [{ message }] } }])
-        const destination = yield* admin.telemetry_destinations.create({
+        const destination = yield* admin.telemetryDestinations.create({
           payload: { url: `${collector.url}/v1/traces`, content: true, trace: "join" }
         })
         const { id: task_id } = yield* admin.tasks.create({
@@ -291,7 +293,7 @@ layer(service({ environment }), { excludeTestServices: true })("Erasure of spans
         const before = yield* storedRequests
         for (const text of ["narwhal", erased, feedback.id]) assert.include(before, text)
 
-        yield* admin.runs.remove({ params: { trace_id: erased } })
+        yield* admin.runs.remove({ params: { id: erased } })
         yield* eventually(
           Effect.andThen(runOnce(), storedRequests),
           (text) => !text.includes("narwhal") && !text.includes(feedback.id)

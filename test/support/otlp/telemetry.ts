@@ -23,7 +23,7 @@ export const newTelemetryOrg = Effect.fnUntraced(function* (
   const key = yield* countersign.key({}, organization)
   const admin = yield* countersign.clientWith(key)
   const peer = yield* startCollector(answers)
-  const { id } = yield* admin.telemetry_destinations.create({
+  const { id } = yield* admin.telemetryDestinations.create({
     payload: { url: `${peer.url}/private-path`, headers: { authorization: `Bearer ${TOKEN}` } }
   })
   const [row] = yield* sql<{ readonly org_id: string }>`
@@ -81,7 +81,10 @@ export const awaitBatches = (
   holds: (list: ReadonlyArray<TelemetryDelivery>) => boolean
 ) =>
   eventually(
-    Effect.map(client.telemetry_destinations.deliveries({ params: { id } }), ({ deliveries }) => deliveries),
+    Effect.map(
+      client.telemetryDestinations.listDeliveries({ params: { id } }),
+      ({ deliveries }) => deliveries
+    ),
     holds
   )
 
@@ -95,6 +98,6 @@ export const awaitOnlyBatch = (client: ClientCalls, id: TelemetryDestinationId, 
 /** The organization's destination as the API returns it. */
 export const shownDestination = (client: ClientCalls) =>
   Effect.map(
-    client.telemetry_destinations.list(),
+    client.telemetryDestinations.list(),
     ({ destinations }) => destinations[0] ?? assert.fail("a destination")
   )

@@ -12,84 +12,84 @@ export const requests: Readonly<
   Record<string, (seeded: SeededOrganization) => Request | Effect.Effect<Request>>
 > = {
   "tasks.list": () => ({}),
-  "tasks.get": ({ ids }) => ({ params: { task_id: ids.task } }),
+  "tasks.get": ({ ids }) => ({ params: { id: ids.task } }),
   "tasks.create": () => ({ body: task }),
-  "tasks.update": ({ ids }) => ({ params: { task_id: ids.task }, body: { name: "renamed" } }),
+  "tasks.update": ({ ids }) => ({ params: { id: ids.task }, body: { name: "renamed" } }),
   "tasks.run": ({ ids }) => ({
-    params: { task_id: ids.task },
+    params: { id: ids.task },
     body: { input: { text: "hello" }, session_id: ids.session }
   }),
-  "runs.list": ({ ids }) => ({ params: { task_id: ids.task }, query: { release_id: ids.release } }),
-  "runs.get": ({ ids }) => ({ params: { trace_id: ids.trace } }),
+  "runs.list": ({ ids }) => ({ params: { id: ids.task }, query: { release_id: ids.release } }),
+  "runs.get": ({ ids }) => ({ params: { id: ids.trace } }),
   "runs.import": ({ ids }) => ({
-    params: { task_id: ids.task },
+    params: { id: ids.task },
     body: { runs: [{ id: "past", input: { text: "hello" }, answer: { category: "other" }, score: 1 }] }
   }),
-  "runs.remove": ({ ids }) => ({ params: { trace_id: ids.trace_to_delete } }),
-  "runs.dismiss": ({ ids }) => ({ params: { trace_id: ids.sampled_trace } }),
-  "datasets.list": ({ ids }) => ({ params: { task_id: ids.task } }),
+  "runs.remove": ({ ids }) => ({ params: { id: ids.trace_to_delete } }),
+  "runs.dismiss": ({ ids }) => ({ params: { id: ids.sampled_trace } }),
+  "datasets.list": ({ ids }) => ({ params: { id: ids.task } }),
   "datasets.get": ({ ids }) => ({ params: { id: ids.dataset } }),
-  "datasets.examples": ({ ids }) => ({ params: { id: ids.dataset } }),
+  "datasets.listExamples": ({ ids }) => ({ params: { id: ids.dataset } }),
   "datasets.export": ({ ids }) => ({ params: { id: ids.dataset } }),
-  "datasets.export_chats": ({ ids }) => ({ params: { id: ids.dataset }, query: { release_id: ids.release } }),
-  "datasets.export_preferences": ({ ids }) => ({ params: { id: ids.dataset }, query: { form: "trl" } }),
-  "comparisons.list": ({ ids }) => ({ params: { task_id: ids.task } }),
+  "datasets.exportChats": ({ ids }) => ({ params: { id: ids.dataset }, query: { release_id: ids.release } }),
+  "datasets.exportPreferences": ({ ids }) => ({ params: { id: ids.dataset }, query: { form: "trl" } }),
+  "comparisons.list": ({ ids }) => ({ params: { id: ids.task } }),
   "comparisons.get": ({ ids }) => ({ params: { id: ids.comparison } }),
   "comparisons.cancel": ({ ids }) => ({ params: { id: ids.comparison } }),
   "comparisons.create": ({ ids }) => ({
-    params: { task_id: ids.task },
+    params: { id: ids.task },
     body: { candidate: { dataset_id: ids.dataset } }
   }),
-  "releases.list": ({ ids }) => ({ params: { task_id: ids.task } }),
-  "releases.changes": ({ ids }) => ({ params: { id: ids.release }, query: { since: ids.release } }),
+  "releases.list": ({ ids }) => ({ params: { id: ids.task } }),
+  "releases.getChanges": ({ ids }) => ({ params: { id: ids.release }, query: { since: ids.release } }),
   "releases.create": ({ ids }) => ({
-    params: { task_id: ids.task },
+    params: { id: ids.task },
     body: { comparison_id: ids.comparison }
   }),
-  "canaries.get": ({ ids }) => ({ params: { task_id: ids.canary_task } }),
+  "canaries.get": ({ ids }) => ({ params: { id: ids.canary_task } }),
   "canaries.start": ({ ids }) => ({
-    params: { task_id: ids.canary_task },
+    params: { id: ids.canary_task },
     body: { comparison_id: ids.canary_comparison, share: 0.2 }
   }),
-  "canaries.stop": ({ ids }) => ({ params: { task_id: ids.canary_task } }),
+  "canaries.stop": ({ ids }) => ({ params: { id: ids.canary_task } }),
   "feedback.list": ({ ids }) => ({ query: { task_id: ids.task, inference_log_id: ids.trace } }),
   "feedback.get": ({ ids }) => ({ params: { id: ids.staged } }),
   "feedback.remove": ({ ids }) => ({ params: { id: ids.feedback_to_delete } }),
-  "feedback.quality": ({ ids }) => ({ params: { task_id: ids.task } }),
+  "feedback.getQuality": ({ ids }) => ({ params: { id: ids.task } }),
   "feedback.create": ({ ids }) => ({
     body: { inference_log_id: ids.trace, score: -1, correction: { category: "other" } }
   }),
-  "feedback.create_token": ({ ids }) => ({ params: { trace_id: ids.trace }, body: { max_uses: 1 } }),
+  "feedback.createToken": ({ ids }) => ({ params: { id: ids.trace }, body: { max_uses: 1 } }),
   "feedback.stage": ({ ids }) => ({ params: { id: ids.feedback_to_stage } }),
   "feedback.reject": ({ ids }) => ({ params: { id: ids.feedback_to_reject }, body: { note: "no" } }),
-  "feedback.review_many": ({ ids }) => ({
+  "feedback.reviewMany": ({ ids }) => ({
     body: { feedback_ids: [ids.feedback_to_reject], verdict: "reject" }
   }),
   "feedback.unstage": ({ ids }) => ({ params: { id: ids.feedback_to_unstage } }),
-  "feedback.preview_selection": ({ ids }) => ({
-    params: { task_id: ids.task },
+  "feedback.previewSelection": ({ ids }) => ({
+    params: { id: ids.task },
     body: { feedback_ids: [ids.staged] }
   }),
-  "feedback.preview": ({ ids }) => ({ params: { task_id: ids.task } }),
+  "feedback.previewPromotion": ({ ids }) => ({ params: { id: ids.task } }),
   "feedback.promote": ({ admin, ids }) =>
     Effect.map(
-      Effect.orDie(admin.feedback.preview({ params: { task_id: ids.task }, query: {} })),
+      Effect.orDie(admin.feedback.previewPromotion({ params: { id: ids.task }, query: {} })),
       ({ base_dataset_id, feedback_revision }) => ({
-        params: { task_id: ids.task },
+        params: { id: ids.task },
         body: { base_dataset_id, expected_feedback_revision: feedback_revision }
       })
     ),
   "datasets.create": ({ ids }) => ({
-    params: { task_id: ids.other_task },
+    params: { id: ids.other_task },
     body: { examples: [{ input: { text: "a" }, answer: { category: "other" } }] }
   }),
   "datasets.remove": ({ ids }) => ({ params: { id: ids.spare_dataset } }),
-  "tasks.remove": ({ ids }) => ({ params: { task_id: ids.spare_task } }),
+  "tasks.remove": ({ ids }) => ({ params: { id: ids.spare_task } }),
   "deletions.list": () => ({}),
   "deletions.get": ({ ids }) => ({ params: { id: ids.deletion } }),
   "deletions.erase": () => ({ body: { metadata_key: "customer", metadata_value: "another" } }),
-  "retention_settings.get": () => ({}),
-  "retention_settings.replace": () => ({ body: { run_days: 3_000 } }),
+  "retentionSettings.get": () => ({}),
+  "retentionSettings.replace": () => ({ body: { run_days: 3_000 } }),
   "sessions.create": ({ ids }) => ({ body: { task_id: ids.task } }),
   "sessions.list": () => ({}),
   "sessions.get": ({ ids }) => ({ params: { id: ids.session } }),
@@ -97,7 +97,7 @@ export const requests: Readonly<
     params: { id: ids.session },
     body: { step_id: "another", task_id: ids.task, tool: "read", action_class: "read" }
   }),
-  "sessions.complete": ({ ids }) => ({
+  "sessions.reportOutcome": ({ ids }) => ({
     params: { id: ids.session, step_id: "allowed" },
     body: { status: "succeeded" }
   }),
@@ -106,7 +106,7 @@ export const requests: Readonly<
   "approvals.get": ({ ids }) => ({ params: { id: ids.approval } }),
   "approvals.decide": ({ ids }) => ({ params: { id: ids.approval }, body: { decision: "approve" } }),
   "approvals.decideMany": ({ ids }) => ({ body: { approval_ids: [ids.approval], decision: "approve" } }),
-  "hooks.claude_code": () => ({
+  "hooks.claudeCode": () => ({
     query: { defer: "true" },
     body: {
       hook_event_name: "PreToolUse",
@@ -120,60 +120,64 @@ export const requests: Readonly<
   "grants.get": ({ ids }) => ({ params: { id: ids.grant } }),
   "grants.revoke": ({ ids }) => ({ params: { id: ids.grant } }),
   "sessions.close": ({ ids }) => ({ params: { id: ids.session_to_close } }),
-  "approval_rules.list": () => ({}),
-  "approval_rules.replace": ({ ids }) => ({
+  "approvalRules.get": () => ({}),
+  "approvalRules.replace": ({ ids }) => ({
     body: { rules: [{ id: ids.rule, effect: "allow", task_id: ids.task }] }
   }),
-  "approval_rules.test": ({ ids }) => ({ body: { rules: [{ effect: "reject", task_id: ids.task }] } }),
-  "approval_rules.suggestions": () => ({}),
-  "approval_rules.shadow": () => ({}),
-  "approval_rules.shadow_differences": () => ({ query: { live: "allow" } }),
-  "approval_rules.promote_shadow": () => ({ body: {} }),
-  "approval_rules.replace_shadow": ({ ids }) => ({
+  "approvalRules.test": ({ ids }) => ({ body: { rules: [{ effect: "reject", task_id: ids.task }] } }),
+  "approvalRules.suggest": () => ({}),
+  "approvalRules.getShadow": () => ({}),
+  "approvalRules.listShadowDifferences": () => ({ query: { live: "allow" } }),
+  "approvalRules.promoteShadow": () => ({ body: {} }),
+  "approvalRules.replaceShadow": ({ ids }) => ({
     body: { rules: [{ id: ids.rule, effect: "reject", task_id: ids.task }] }
   }),
-  "approval_rules.remove_shadow": () => ({}),
-  "feedback_settings.get": () => ({}),
-  "feedback_settings.replace": () => ({ body: { allowed_origins: ["https://app.example.com"] } }),
-  "redaction_settings.get": () => ({}),
-  "redaction_settings.preview": () => ({ body: { value: "EMP-123456" } }),
-  "redaction_settings.replace": () => ({
+  "approvalRules.removeShadow": () => ({}),
+  "feedbackSettings.get": () => ({}),
+  "feedbackSettings.replace": () => ({ body: { allowed_origins: ["https://app.example.com"] } }),
+  "redactionSettings.get": () => ({}),
+  "redactionSettings.preview": () => ({ body: { value: "EMP-123456" } }),
+  "redactionSettings.replace": () => ({
     body: { patterns: [{ name: "Employee", pattern: "EMP-[0-9]{6}" }], personal_data: ["iban"] }
   }),
-  "notification_endpoints.list": () => ({}),
-  "notification_endpoints.create": () => ({ body: { url: "http://127.0.0.1:9/another" } }),
-  "notification_endpoints.update": ({ ids }) => ({
+  "notificationEndpoints.list": () => ({}),
+  "notificationEndpoints.create": () => ({ body: { url: "http://127.0.0.1:9/another" } }),
+  "notificationEndpoints.update": ({ ids }) => ({
     params: { id: ids.endpoint },
     body: { events: ["approval.expired"] }
   }),
-  "notification_endpoints.deliveries": ({ ids }) => ({ params: { id: ids.endpoint } }),
-  "notification_endpoints.delivery": ({ ids }) => ({ params: { id: ids.endpoint, delivery: ids.delivery } }),
-  "notification_endpoints.replay": ({ ids }) => ({ params: { id: ids.endpoint, delivery: ids.delivery } }),
-  "notification_endpoints.replay_window": ({ ids }) => ({
+  "notificationEndpoints.listDeliveries": ({ ids }) => ({ params: { id: ids.endpoint } }),
+  "notificationEndpoints.getDelivery": ({ ids }) => ({
+    params: { id: ids.endpoint, delivery_id: ids.delivery }
+  }),
+  "notificationEndpoints.replayDelivery": ({ ids }) => ({
+    params: { id: ids.endpoint, delivery_id: ids.delivery }
+  }),
+  "notificationEndpoints.replayDeliveries": ({ ids }) => ({
     params: { id: ids.endpoint },
     body: { since: "2026-01-01T00:00:00Z" }
   }),
-  "notification_endpoints.test": ({ ids }) => ({ params: { id: ids.endpoint } }),
-  "notification_endpoints.verify": ({ ids }) => ({ params: { id: ids.endpoint } }),
-  "notification_endpoints.rotate_secret": ({ ids }) => ({ params: { id: ids.endpoint } }),
-  "notification_endpoints.remove": ({ ids }) => ({ params: { id: ids.endpoint } }),
-  "telemetry_destinations.list": () => ({}),
-  "telemetry_destinations.deliveries": ({ ids }) => ({ params: { id: ids.destination } }),
-  "telemetry_destinations.test": ({ ids }) => ({ params: { id: ids.destination } }),
-  "telemetry_destinations.replay": ({ ids }) => ({
-    params: { id: ids.destination, delivery: ids.batch }
+  "notificationEndpoints.test": ({ ids }) => ({ params: { id: ids.endpoint } }),
+  "notificationEndpoints.verify": ({ ids }) => ({ params: { id: ids.endpoint } }),
+  "notificationEndpoints.rotateSecret": ({ ids }) => ({ params: { id: ids.endpoint } }),
+  "notificationEndpoints.remove": ({ ids }) => ({ params: { id: ids.endpoint } }),
+  "telemetryDestinations.list": () => ({}),
+  "telemetryDestinations.listDeliveries": ({ ids }) => ({ params: { id: ids.destination } }),
+  "telemetryDestinations.test": ({ ids }) => ({ params: { id: ids.destination } }),
+  "telemetryDestinations.replayDelivery": ({ ids }) => ({
+    params: { id: ids.destination, delivery_id: ids.batch }
   }),
-  "telemetry_destinations.remove": ({ ids }) => ({ params: { id: ids.destination } }),
-  "telemetry_destinations.create": () => ({ body: { url: "http://127.0.0.1:9/v1/traces" } }),
-  "api_keys.list": () => ({}),
-  "api_keys.get": ({ ids }) => ({ params: { id: ids.spare_key } }),
-  "api_keys.create": () => ({ body: { name: "another", preset: "runtime" } }),
-  "api_keys.update": ({ ids }) => ({ params: { id: ids.spare_key }, body: { name: "renamed" } }),
-  "api_keys.verify_email": ({ ids }) => ({ params: { id: ids.spare_key } }),
-  "api_keys.revoke": ({ ids }) => ({ params: { id: ids.spare_key } }),
-  "audit_log.list": ({ ids }) => ({ query: { target_id: ids.task, actor_id: ids.spare_key } }),
-  "audit_log.export": () => ({}),
-  "audit_log.checkpoint": () => ({})
+  "telemetryDestinations.remove": ({ ids }) => ({ params: { id: ids.destination } }),
+  "telemetryDestinations.create": () => ({ body: { url: "http://127.0.0.1:9/v1/traces" } }),
+  "apiKeys.list": () => ({}),
+  "apiKeys.get": ({ ids }) => ({ params: { id: ids.spare_key } }),
+  "apiKeys.create": () => ({ body: { name: "another", preset: "runtime" } }),
+  "apiKeys.update": ({ ids }) => ({ params: { id: ids.spare_key }, body: { name: "renamed" } }),
+  "apiKeys.verifyEmail": ({ ids }) => ({ params: { id: ids.spare_key } }),
+  "apiKeys.revoke": ({ ids }) => ({ params: { id: ids.spare_key } }),
+  "auditLog.list": ({ ids }) => ({ query: { target_id: ids.task, actor_id: ids.spare_key } }),
+  "auditLog.export": () => ({}),
+  "auditLog.getCheckpoint": () => ({})
 }
 
 /** The request for an operation in the current state of the organization. */

@@ -67,7 +67,7 @@ export const seedOneOfEach = Effect.fnUntraced(function* (organization: string) 
 
   // The rejecting collector comes first, so that there is a failed batch.
   const peer = yield* startCollector({ status: 400 })
-  const destination = yield* admin.telemetry_destinations.create({
+  const destination = yield* admin.telemetryDestinations.create({
     payload: { url: `${peer.url}/v1/traces` }
   })
   const run = yield* agent.tasks.run({
@@ -77,7 +77,7 @@ export const seedOneOfEach = Effect.fnUntraced(function* (organization: string) 
   yield* Effect.flatMap(Spans, (spans) => spans.flush)
   const batches = yield* eventually(
     Effect.map(
-      admin.telemetry_destinations.deliveries({ params: destination }),
+      admin.telemetryDestinations.listDeliveries({ params: destination }),
       ({ deliveries }) => deliveries
     ),
     (list) => list.some(({ status }) => status === "failed")
@@ -106,10 +106,10 @@ export const seedOneOfEach = Effect.fnUntraced(function* (organization: string) 
   const staged = yield* correct("other")
   yield* admin.feedback.stage({ params: { id: staged.id } })
 
-  const { endpoint } = yield* admin.notification_endpoints.create({ payload: { url: CLOSED_PORT_URL } })
-  const delivery = yield* admin.notification_endpoints.test({ params: { id: endpoint.id } })
+  const { endpoint } = yield* admin.notificationEndpoints.create({ payload: { url: CLOSED_PORT_URL } })
+  const delivery = yield* admin.notificationEndpoints.test({ params: { id: endpoint.id } })
   yield* eventually(
-    admin.notification_endpoints.delivery({ params: { id: endpoint.id, delivery: delivery.id } }),
+    admin.notificationEndpoints.getDelivery({ params: { id: endpoint.id, delivery_id: delivery.id } }),
     ({ status }) => status === "failed"
   )
 
@@ -117,8 +117,8 @@ export const seedOneOfEach = Effect.fnUntraced(function* (organization: string) 
     { effect: "allow", tool: "read" },
     { effect: "require_approval", task_id: task.id }
   ] as const
-  const { rules: made } = yield* admin.approval_rules.replace({ payload: { rules } })
-  yield* admin.approval_rules.replace_shadow({
+  const { rules: made } = yield* admin.approvalRules.replace({ payload: { rules } })
+  yield* admin.approvalRules.replaceShadow({
     payload: { rules: [{ effect: "require_approval", tool: "read" }] }
   })
   const { session_id } = yield* agent.sessions.create({ payload: { task_id: task.id } })
@@ -135,7 +135,7 @@ export const seedOneOfEach = Effect.fnUntraced(function* (organization: string) 
     payload: { decision: "approve", grant: { scope: "arguments", max_uses: 1 } }
   })
   const toClose = yield* agent.sessions.create({ payload: {} })
-  const spare = yield* admin.api_keys.create({ payload: { name: "spare", preset: "runtime" } })
+  const spare = yield* admin.apiKeys.create({ payload: { name: "spare", preset: "runtime" } })
 
   return {
     key,

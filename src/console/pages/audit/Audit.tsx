@@ -43,7 +43,7 @@ const entriesAtom = Atom.family((filters: string) => {
   const { action, actor, from, order, target, text, until } = parameters.read(filters)
   return pagedAtom(
     (cursor: AuditEntryId | undefined) =>
-      apiClient.audit_log.list({
+      apiClient.auditLog.list({
         query: {
           ...(action === undefined ? {} : { action }),
           ...(actor === undefined ? {} : { actor_id: actor }),

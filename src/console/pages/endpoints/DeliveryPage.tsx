@@ -84,8 +84,8 @@ const Detail = ({
       ? endpoints.value.endpoints.find(({ id }) => id === detail.endpoint_id)
       : undefined
   const replay = useAction(() =>
-    apiClient.notification_endpoints.replay({
-      params: { id: detail.endpoint_id, delivery: detail.id }
+    apiClient.notificationEndpoints.replayDelivery({
+      params: { id: detail.endpoint_id, delivery_id: detail.id }
     })
   )
   const [tone, status] = deliveryStatuses[detail.status]

@@ -22,7 +22,7 @@ export const EditEndpoint = ({
   const [events, setEvents] = useState<ReadonlyArray<ApprovalEventType>>(endpoint.events)
   const save = useAction(
     ([first, ...rest]: readonly [ApprovalEventType, ...ReadonlyArray<ApprovalEventType>]) =>
-      apiClient.notification_endpoints.update({
+      apiClient.notificationEndpoints.update({
         params: { id: endpoint.id },
         payload: { description: toDescription(description), events: [first, ...rest] }
       })

@@ -80,10 +80,10 @@ const EndpointView = ({ endpoint }: { readonly endpoint: NotificationEndpoint })
     refresh(endpointHealthAtom)
     refresh(deliveryPagesAtom(deliveryQuery.write(location.search, { endpoint: id })))
   }
-  const test = useAction(() => apiClient.notification_endpoints.test({ params }))
-  const verify = useAction(() => apiClient.notification_endpoints.verify({ params }))
+  const test = useAction(() => apiClient.notificationEndpoints.test({ params }))
+  const verify = useAction(() => apiClient.notificationEndpoints.verify({ params }))
   const enable = useAction(() =>
-    apiClient.notification_endpoints.update({ params, payload: { active: true } })
+    apiClient.notificationEndpoints.update({ params, payload: { active: true } })
   )
   return (
     <div className="stack">
@@ -133,7 +133,7 @@ const EndpointView = ({ endpoint }: { readonly endpoint: NotificationEndpoint })
                 label="Rotate secret"
                 title="Rotate the signing secret?"
                 confirmLabel="Rotate"
-                act={() => apiClient.notification_endpoints.rotate_secret({ params })}
+                act={() => apiClient.notificationEndpoints.rotateSecret({ params })}
                 onDone={(rotated) => setSecret(rotated.secret)}
               >
                 <p>
@@ -147,7 +147,7 @@ const EndpointView = ({ endpoint }: { readonly endpoint: NotificationEndpoint })
                   kind="plain"
                   label="Disable"
                   title="Disable this endpoint?"
-                  act={() => apiClient.notification_endpoints.update({ params, payload: { active: false } })}
+                  act={() => apiClient.notificationEndpoints.update({ params, payload: { active: false } })}
                   onDone={reload}
                 >
                   <p>
@@ -164,7 +164,7 @@ const EndpointView = ({ endpoint }: { readonly endpoint: NotificationEndpoint })
                 small={false}
                 label="Delete"
                 title="Delete this endpoint?"
-                act={() => apiClient.notification_endpoints.remove({ params })}
+                act={() => apiClient.notificationEndpoints.remove({ params })}
                 onDone={() => {
                   refresh(endpointsAtom)
                   navigate("/endpoints")

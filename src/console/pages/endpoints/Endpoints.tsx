@@ -32,7 +32,7 @@ import { EndpointName } from "./EndpointName.tsx"
 import { endpointHealthAtom, EndpointFigures, EndpointState } from "./EndpointState.tsx"
 import { EventsField } from "./EventsField.tsx"
 
-export const endpointsAtom = Atom.make(apiClient.notification_endpoints.list())
+export const endpointsAtom = Atom.make(apiClient.notificationEndpoints.list())
 
 /** The webhook endpoints of the organization, and whether email notifications are enabled. */
 export default function Endpoints() {
@@ -155,7 +155,7 @@ const NewEndpoint = ({
   const [events, setEvents] = useState<ReadonlyArray<ApprovalEventType>>(defaultEventTypes)
   const create = useAction(() => {
     const [first, ...rest] = events
-    return apiClient.notification_endpoints.create({
+    return apiClient.notificationEndpoints.create({
       payload: {
         url: url.trim(),
         description: toDescription(description),

@@ -24,7 +24,7 @@ export const ReplayWindow = ({ id, onDone }: { readonly id: EndpointId; readonly
   const [since, setSince] = useState("")
   const [until, setUntil] = useState("")
   const replay = useAction(() =>
-    apiClient.notification_endpoints.replay_window({
+    apiClient.notificationEndpoints.replayDeliveries({
       params: { id },
       payload: {
         since: DateTime.makeUnsafe(new Date(since)),

@@ -15,7 +15,7 @@ import { PageHeader } from "../../ui/PageHeader.tsx"
 import { showToast } from "../../ui/Toasts.tsx"
 import { useAction } from "../../ui/useAction.ts"
 
-const settingsAtom = Atom.make(apiClient.feedback_settings.get())
+const settingsAtom = Atom.make(apiClient.feedbackSettings.get())
 
 /** The web origins whose pages may send feedback of end users. */
 export default function EndUserFeedback() {
@@ -45,7 +45,7 @@ const Origins = ({ settings }: { readonly settings: FeedbackSettings }) => {
   const [text, setText] = useState(stored)
   const allowed_origins = text.split(/\s+/).filter((origin) => origin !== "")
   const save = useAction((overwrite: boolean) =>
-    apiClient.feedback_settings.replace({
+    apiClient.feedbackSettings.replace({
       payload: { allowed_origins, ...(overwrite ? {} : { revision: settings.revision }) }
     })
   )

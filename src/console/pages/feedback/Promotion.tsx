@@ -53,7 +53,7 @@ const Preview = ({ preview, task }: { readonly task: TaskId; readonly preview: P
   const isSelection = chosen.length < preview.corrections.length
   const count = isSelection ? chosen.length : preview.correction_count
   const promote = useAction(() => {
-    const params = { task_id: task }
+    const params = { id: task }
     const { base_dataset_id, feedback_revision } = preview
     const [first, ...others] = chosen
     if (!isSelection || first === undefined) {
@@ -63,7 +63,7 @@ const Preview = ({ preview, task }: { readonly task: TaskId; readonly preview: P
     // The content of a correction never changes, so the revision of the shown ones can be read now.
     const feedback_ids = [first, ...others] as const
     return Effect.flatMap(
-      apiClient.feedback.preview_selection({ params, query: { limit: 1 }, payload: { feedback_ids } }),
+      apiClient.feedback.previewSelection({ params, query: { limit: 1 }, payload: { feedback_ids } }),
       (selected) =>
         apiClient.feedback.promote({
           params,
@@ -223,7 +223,7 @@ const Preview = ({ preview, task }: { readonly task: TaskId; readonly preview: P
 
 /** The next step after a promotion: a comparison on the new version. */
 const CompareNow = ({ task }: { readonly task: TaskId }) => {
-  const compare = useAction(() => apiClient.comparisons.create({ params: { task_id: task }, payload: {} }))
+  const compare = useAction(() => apiClient.comparisons.create({ params: { id: task }, payload: {} }))
   return (
     <>
       <p>

@@ -26,7 +26,7 @@ export const EditKey = ({
     ...(name.trim() === apiKey.name ? {} : { name: name.trim() }),
     ...(address === apiKey.email ? {} : { email: address })
   }
-  const update = useAction(() => apiClient.api_keys.update({ params: { id: apiKey.id }, payload: change }))
+  const update = useAction(() => apiClient.apiKeys.update({ params: { id: apiKey.id }, payload: change }))
   const submit = async (event: FormEvent) => {
     event.preventDefault()
     const changed = await update.run()

@@ -60,7 +60,7 @@ const keysAtom = Atom.family((search: string) => {
   const { name, order, status = "active" } = parameters.read(search)
   return pagedAtom(
     (cursor: KeyId | undefined) =>
-      apiClient.api_keys.list({
+      apiClient.apiKeys.list({
         query: {
           ...(status === "all" ? {} : { status }),
           ...(name === undefined ? {} : { name }),
@@ -73,7 +73,7 @@ const keysAtom = Atom.family((search: string) => {
 })
 
 /** One key, which need not be in the list. */
-const keyAtom = Atom.family((id: KeyId) => Atom.make(apiClient.api_keys.get({ params: { id } })))
+const keyAtom = Atom.family((id: KeyId) => Atom.make(apiClient.apiKeys.get({ params: { id } })))
 
 /** The API keys of the organization: creation, with the secret shown once, changes, and revocation. */
 export default function Keys() {
@@ -337,7 +337,7 @@ const Row = ({
             label="Send link"
             title="Send a verification link?"
             confirmLabel="Send"
-            act={() => apiClient.api_keys.verify_email({ params: { id: apiKey.id } })}
+            act={() => apiClient.apiKeys.verifyEmail({ params: { id: apiKey.id } })}
             onDone={(key) => {
               showToast(key.email_verified_at === null ? "Link queued" : "The address is verified already")
               onChanged()
@@ -354,7 +354,7 @@ const Row = ({
             label="Revoke"
             title="Revoke this API key?"
             act={() =>
-              apiClient.api_keys.revoke({
+              apiClient.apiKeys.revoke({
                 params: { id: apiKey.id },
                 query: { made_keys: keepsKeys ? "keep" : "revoke" }
               })

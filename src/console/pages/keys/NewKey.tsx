@@ -47,7 +47,7 @@ export const NewKey = ({
   const listed = splitList(networks)
   const decides = (preset === undefined ? scopes : presetScopes(preset)).includes("approvals.decide")
   const create = useAction(() =>
-    apiClient.api_keys.create({
+    apiClient.apiKeys.create({
       payload: {
         name: name.trim(),
         ...(preset !== undefined ? { preset } : Arr.isReadonlyArrayNonEmpty(scopes) ? { scopes } : {}),

@@ -41,7 +41,7 @@ const useRuleTest = () => {
     const test = Effect.gen(function* () {
       const now = yield* Clock.currentTimeMillis
       const since = DateTime.subtract(DateTime.makeUnsafe(now), { days })
-      const lines = yield* apiClient.approval_rules.test({
+      const lines = yield* apiClient.approvalRules.test({
         payload: { rules: drafts.map(toPayload), since }
       })
       yield* Stream.runForEach(lines, (line) =>

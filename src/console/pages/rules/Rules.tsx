@@ -32,12 +32,12 @@ import { RuleTester } from "./RuleTester.tsx"
 import { ShadowRules } from "./ShadowRules.tsx"
 import { Suggestions } from "./Suggestions.tsx"
 
-const rulesAtom = Atom.make(apiClient.approval_rules.list())
+const rulesAtom = Atom.make(apiClient.approvalRules.get())
 
 /** Reads the rules, and shows them if they are another revision. */
 const refreshIfNewer = (revision: number): Promise<void> =>
   Effect.runPromise(
-    Effect.match(apiClient.approval_rules.list(), {
+    Effect.match(apiClient.approvalRules.get(), {
       // The next look may succeed.
       onFailure: () => undefined,
       onSuccess: (saved) => {
@@ -95,7 +95,7 @@ const Editor = ({
   })
   const change = (drafts: ReadonlyArray<RuleDraft>) => setEdited({ ...edited, drafts })
   const save = useAction((overwrite: boolean) =>
-    apiClient.approval_rules.replace({
+    apiClient.approvalRules.replace({
       payload: { rules: edited.drafts.map(toPayload), ...(overwrite ? {} : { revision: edited.revision }) }
     })
   )

@@ -25,11 +25,11 @@ import { useAction } from "../../ui/useAction.ts"
 import { EffectBadge, effects } from "./EffectBadge.tsx"
 import { type RuleDraft, toPayload } from "./RuleDraft.ts"
 
-const shadowAtom = Atom.make(apiClient.approval_rules.shadow())
+const shadowAtom = Atom.make(apiClient.approvalRules.getShadow())
 
 /** The number of differences. Keyed by the revision, so that another list is counted again. */
 const changesAtom = Atom.family((_revision: number) =>
-  Atom.make(apiClient.approval_rules.shadow_differences({ query: { limit: 1 } }))
+  Atom.make(apiClient.approvalRules.listShadowDifferences({ query: { limit: 1 } }))
 )
 
 /** A pair of effects as text: `allow reject`; empty for all. */
@@ -42,7 +42,7 @@ const differencesAtom = Atom.family(({ pair }: { readonly revision: number; read
   pagedAtom((cursor: ShadowCursor | undefined) => {
     const [live, shadow] = pair.split(" ").map((text) => RuleEffect.literals.find((one) => one === text))
     return Effect.map(
-      apiClient.approval_rules.shadow_differences({
+      apiClient.approvalRules.listShadowDifferences({
         query: {
           ...(live === undefined ? {} : { live }),
           ...(shadow === undefined ? {} : { shadow }),
@@ -124,7 +124,7 @@ const ShadowActions = ({
   readonly onPromoted: (rules: ApprovalRules) => void
 }) => {
   const replaceWithDrafts = () =>
-    apiClient.approval_rules.replace_shadow({
+    apiClient.approvalRules.replaceShadow({
       payload: { rules: drafts.map(toPayload), revision: shadow.revision }
     })
   const save = useAction(replaceWithDrafts)
@@ -161,7 +161,7 @@ const ShadowActions = ({
         title="Make the shadow rules live?"
         confirmLabel="Promote"
         act={() =>
-          apiClient.approval_rules.promote_shadow({
+          apiClient.approvalRules.promoteShadow({
             payload: { revision, shadow_revision: shadow.revision }
           })
         }
@@ -191,7 +191,7 @@ const ShadowActions = ({
         label="Remove"
         title="Remove the shadow rules?"
         confirmLabel="Remove"
-        act={() => apiClient.approval_rules.remove_shadow()}
+        act={() => apiClient.approvalRules.removeShadow()}
         onDone={() => {
           showToast("Shadow rules removed")
           refresh(shadowAtom)

@@ -9,7 +9,7 @@ import { EmptyState } from "../../ui/EmptyState.tsx"
 import { newRuleDraft, type RuleDraft } from "./RuleDraft.ts"
 import { RuleText } from "./RuleText.tsx"
 
-const suggestionsAtom = Atom.make(apiClient.approval_rules.suggestions())
+const suggestionsAtom = Atom.make(apiClient.approvalRules.suggest())
 
 /** The draft of a suggested rule. */
 const draftOf = ({ rule }: RuleSuggestion): RuleDraft => {

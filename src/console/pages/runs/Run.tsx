@@ -79,7 +79,7 @@ const RunView = ({ run }: { readonly run: RunRecord }) => {
                 small={false}
                 label="Delete"
                 title="Delete this run?"
-                act={() => apiClient.runs.remove({ params: { trace_id: run.trace_id } })}
+                act={() => apiClient.runs.remove({ params: { id: run.trace_id } })}
                 onDone={() => {
                   refreshAfterRunDeletion(run.task_id)
                   navigate("/runs")
@@ -244,7 +244,7 @@ const ReviewForm = ({ run }: { readonly run: RunRecord }) => {
   const give = useAction((score: Score) =>
     apiClient.feedback.create({ payload: { inference_log_id: trace_id, score } })
   )
-  const dismiss = useAction(() => apiClient.runs.dismiss({ params: { trace_id } }))
+  const dismiss = useAction(() => apiClient.runs.dismiss({ params: { id: trace_id } }))
   const judge = async (score: Score) => {
     const record = await give.run(score)
     if (record === undefined) return

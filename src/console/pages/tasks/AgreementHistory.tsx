@@ -10,7 +10,7 @@ import { formatPercent } from "./Comparisons.tsx"
 
 /** The agreement of a task's releases. */
 export const agreementAtom = Atom.family((task_id: TaskId) =>
-  Atom.make(consoleClient.agreement.history({ params: { task_id } }))
+  Atom.make(consoleClient.agreement.history({ params: { id: task_id } }))
 )
 
 /** How the agreement of a task's releases developed: a chart with its table. Nothing while fewer than two releases were compared. */

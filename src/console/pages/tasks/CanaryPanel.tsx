@@ -26,7 +26,7 @@ export const CanaryPanel = ({ task }: { readonly task: Task }) => {
 const CanaryView = ({ canary, task }: { readonly canary: Canary; readonly task: Task }) => {
   const can = useCan()
   const { difference, release, share } = canary
-  const params = { task_id: task.id }
+  const params = { id: task.id }
   const reload = (message: string) => () => {
     refresh(taskAtom(task.id))
     refresh(releasesAtom(task.id))

@@ -31,7 +31,7 @@ export const Comparisons = ({ task }: { readonly task: Task }) => {
     .flatMap(({ items }) => items)
     .find(({ id }) => id === task.live_release_id)?.comparison_id
   const compare = useAction(() =>
-    apiClient.comparisons.create({ params: { task_id: task.id }, payload: toNewComparison(draft) })
+    apiClient.comparisons.create({ params: { id: task.id }, payload: toNewComparison(draft) })
   )
   const run = async () => {
     const created = await compare.run()

@@ -31,7 +31,7 @@ const datasetAtom = Atom.family((id: DatasetId) => Atom.make(apiClient.datasets.
 const examplesAtom = Atom.family((id: DatasetId) =>
   pagedAtom(
     (cursor: ExampleId | undefined) =>
-      apiClient.datasets.examples({
+      apiClient.datasets.listExamples({
         params: { id },
         query: { limit: 20, ...(cursor === undefined ? {} : { cursor }) }
       }),
@@ -135,7 +135,7 @@ const Examples = ({ dataset }: { readonly dataset: DatasetModel }) => {
                       confirmLabel="Create a version without it"
                       act={() =>
                         apiClient.datasets.create({
-                          params: { task_id: dataset.task_id },
+                          params: { id: dataset.task_id },
                           payload: { base_dataset_id: dataset.id, remove: [example.id] }
                         })
                       }

@@ -56,7 +56,7 @@ const TaskEditor = ({ task }: { readonly task: Task }) => {
   const rebased = typedOver === undefined ? undefined : rebaseTask(typedOver, draft, saved)
   const back = `/tasks/${task.id}`
   const save = useAction((payload: TaskChange) =>
-    apiClient.tasks.update({ params: { task_id: task.id }, payload })
+    apiClient.tasks.update({ params: { id: task.id }, payload })
   )
   const submit = async () => {
     if (rebased !== undefined) return

@@ -20,7 +20,7 @@ export const NewExamples = ({ onClose, task }: { readonly task: Task; readonly o
   const [base] = useState(task.dataset_id)
   const create = useAction((examples: ReadonlyArray<ParsedExample>) =>
     apiClient.datasets.create({
-      params: { task_id: task.id },
+      params: { id: task.id },
       payload: { base_dataset_id: base, examples }
     })
   )

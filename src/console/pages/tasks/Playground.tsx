@@ -51,7 +51,7 @@ const inputsAtom = Atom.family((task_id: Task["id"]) =>
 )
 
 const runInputAtom = Atom.family((trace_id: TraceId) =>
-  Atom.make(Effect.map(apiClient.runs.get({ params: { trace_id } }), ({ input }) => input))
+  Atom.make(Effect.map(apiClient.runs.get({ params: { id: trace_id } }), ({ input }) => input))
 )
 
 const isDatasetId = Schema.is(DatasetId)
@@ -140,7 +140,7 @@ const Sides = ({
   const answer = async (input: JsonObject, { data, source }: (typeof sides)["left" | "right"]) => {
     const exit = await Effect.runPromiseExit(
       consoleClient.playground.answer({
-        params: { task_id: task.id },
+        params: { id: task.id },
         payload: {
           input,
           ...(source === "draft" ? {} : { release_id: source }),

@@ -36,7 +36,7 @@ export const PromoteCandidate = ({
   const isCanary = percent.trim() !== ""
   const action = useAction((forced: boolean) => {
     const candidate = { comparison_id: id, ...(forced ? { force: true, reason: reason.trim() } : {}) }
-    const params = { task_id }
+    const params = { id: task_id }
     return isCanary
       ? Effect.asVoid(
           apiClient.canaries.start({ params, payload: { ...candidate, share: Number(percent) / 100 } })

@@ -109,7 +109,7 @@ export const Releases = ({ task }: { readonly task: Task }) => {
     label="Roll back to this release"
     title="Roll back to this release?"
     confirmLabel="Roll back"
-    act={() => apiClient.releases.create({ params: { task_id }, payload: { release_id: id } })}
+    act={() => apiClient.releases.create({ params: { id: task_id }, payload: { release_id: id } })}
     onDone={() => {
       refresh(taskAtom(task_id))
       refresh(releasesAtom(task_id))

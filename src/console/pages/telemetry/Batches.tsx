@@ -133,7 +133,7 @@ const Batch = ({
   const can = useCan()
   const [tone, status] = statuses[batch.status]
   const replay = useAction(() =>
-    apiClient.telemetry_destinations.replay({ params: { id, delivery: batch.id } })
+    apiClient.telemetryDestinations.replayDelivery({ params: { id, delivery_id: batch.id } })
   )
   const runReplay = async () => {
     if ((await replay.run()) !== undefined) showToast("Batch queued")

@@ -42,7 +42,7 @@ export const NewDestination = ({
   const [scores, setScores] = useState<ScoreFormat>("span")
   const [joinsTraces, setJoinsTraces] = useState(false)
   const create = useAction(() =>
-    apiClient.telemetry_destinations.create({
+    apiClient.telemetryDestinations.create({
       payload: {
         url: url.trim(),
         content: includesContent,

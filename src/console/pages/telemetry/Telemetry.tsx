@@ -20,7 +20,7 @@ import { Batches } from "./Batches.tsx"
 import { NewDestination } from "./NewDestination.tsx"
 
 const destinationsAtom = Atom.make(
-  Effect.map(apiClient.telemetry_destinations.list(), ({ destinations }) => destinations)
+  Effect.map(apiClient.telemetryDestinations.list(), ({ destinations }) => destinations)
 )
 
 /** The polling interval of this page, in milliseconds. */
@@ -80,7 +80,7 @@ const Destination = ({ destination }: { readonly destination: TelemetryDestinati
   const can = useCan()
   const { id } = destination
   const params = { id }
-  const test = useAction(() => apiClient.telemetry_destinations.test({ params }))
+  const test = useAction(() => apiClient.telemetryDestinations.test({ params }))
   const reload = () => {
     refresh(destinationsAtom)
   }
@@ -128,7 +128,7 @@ const Destination = ({ destination }: { readonly destination: TelemetryDestinati
                 small={false}
                 label="Remove"
                 title="Remove this collector?"
-                act={() => apiClient.telemetry_destinations.remove({ params })}
+                act={() => apiClient.telemetryDestinations.remove({ params })}
                 onDone={() => {
                   refresh(destinationsAtom)
                   showToast("Collector removed")

@@ -180,7 +180,7 @@ const runCommand = (origin: string, task: SampledTask): string =>
   curlCommand({ origin, path: `/v1/tasks/${task.id}/run`, method: "POST", body: runOf(task) })
 
 const runCall = (task: SampledTask): string =>
-  `await client.tasks.run({ params: { task_id: "${task.id}" }, payload: ${literal(runOf(task))} })`
+  `await client.tasks.run({ params: { id: "${task.id}" }, payload: ${literal(runOf(task))} })`
 
 /** Runs of a task. */
 export const firstRun = (origin: string, task: SampledTask): FirstRecord => ({
@@ -252,7 +252,7 @@ export const firstDataset = (origin: string, task: SampledTask): FirstRecord => 
       typescript(
         origin,
         `const dataset = await client.datasets.create({`,
-        `  params: { task_id: "${task.id}" },`,
+        `  params: { id: "${task.id}" },`,
         `  payload: ${literal(examples, 2)}`,
         "})",
         "console.log(dataset.version)"
@@ -277,7 +277,7 @@ export const firstEndpoint = (origin: string): FirstRecord => ({
     },
     typescript(
       origin,
-      `const { endpoint, secret } = await client.notification_endpoints.create({`,
+      `const { endpoint, secret } = await client.notificationEndpoints.create({`,
       `  payload: ${literal(receiver, 2)}`,
       "})",
       "// The receiver verifies signatures with the secret, which is returned only once.",
@@ -299,7 +299,7 @@ export const firstDelivery = (origin: string, endpoint_id: EndpointId): FirstRec
     },
     typescript(
       origin,
-      `const { id } = await client.notification_endpoints.test({ params: { id: "${endpoint_id}" } })`,
+      `const { id } = await client.notificationEndpoints.test({ params: { id: "${endpoint_id}" } })`,
       "console.log(id)"
     )
   ]
@@ -331,7 +331,7 @@ export const firstRule = (origin: string): FirstRecord => ({
     },
     typescript(
       origin,
-      `const { revision } = await client.approval_rules.replace({ payload: ${literal(rules)} })`,
+      `const { revision } = await client.approvalRules.replace({ payload: ${literal(rules)} })`,
       "console.log(revision)"
     )
   ]
@@ -353,7 +353,7 @@ export const firstCollector = (origin: string): FirstRecord => ({
     },
     typescript(
       origin,
-      `const { id } = await client.telemetry_destinations.create({ payload: ${literal(collector)} })`,
+      `const { id } = await client.telemetryDestinations.create({ payload: ${literal(collector)} })`,
       "console.log(id)"
     )
   ]

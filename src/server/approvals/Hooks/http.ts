@@ -12,7 +12,7 @@ export const HooksHttp = HttpApiBuilder.group(
   Effect.fnUntraced(function* (handlers) {
     const hooks = yield* Hooks
     return handlers.handleAll({
-      claude_code: ({ payload, query }) =>
+      claudeCode: ({ payload, query }) =>
         hooks.answer(readHookInput("claude-code", payload), {
           waitSeconds: query.wait_seconds ?? DEFAULT_HOOK_WAIT_SECONDS,
           defer: query.defer === "true"

@@ -9,22 +9,22 @@ import { ShadowRules } from "../ShadowRules.ts"
 /** The handlers of `/v1/approval-rules`. */
 export const RulesHttp = HttpApiBuilder.group(
   Api,
-  "approval_rules",
+  "approvalRules",
   Effect.fnUntraced(function* (handlers) {
     const rules = yield* Rules
     const tests = yield* RuleTests
     const suggestions = yield* RuleSuggestions
     const shadow = yield* ShadowRules
     return handlers.handleAll({
-      list: () => rules.list,
+      get: () => rules.list,
       replace: ({ payload }) => rules.replace(payload),
       test: ({ payload }) => tests.test(payload),
-      suggestions: ({ query }) => suggestions.suggest(query),
-      shadow: () => shadow.get,
-      replace_shadow: ({ payload }) => shadow.replace(payload),
-      remove_shadow: () => shadow.remove,
-      promote_shadow: ({ payload }) => shadow.promote(payload),
-      shadow_differences: ({ query }) => shadow.differences(query)
+      suggest: ({ query }) => suggestions.suggest(query),
+      getShadow: () => shadow.get,
+      replaceShadow: ({ payload }) => shadow.replace(payload),
+      removeShadow: () => shadow.remove,
+      promoteShadow: ({ payload }) => shadow.promote(payload),
+      listShadowDifferences: ({ query }) => shadow.differences(query)
     })
   })
 )

@@ -32,7 +32,7 @@ export const SessionsHttp = HttpApiBuilder.group(
         const answer = steps.check(params.id, payload)
         return warnings.length === 0 ? answer : Effect.map(answer, (step) => ({ ...step, warnings }))
       },
-      complete: ({ params, payload }) => steps.complete(params.id, params.step_id, payload),
+      reportOutcome: ({ params, payload }) => steps.complete(params.id, params.step_id, payload),
       close: ({ params }) => sessions.close(params.id),
       stream: ({ headers, params, query }) =>
         Effect.map(

@@ -10,7 +10,7 @@ export const ConsoleAgreementHttp = HttpApiBuilder.group(
   Effect.fnUntraced(function* (handlers) {
     const history = yield* AgreementHistory
     return handlers.handleAll({
-      history: ({ params }) => Effect.map(history.read(params.task_id), (releases) => ({ releases }))
+      history: ({ params }) => Effect.map(history.read(params.id), (releases) => ({ releases }))
     })
   })
 )

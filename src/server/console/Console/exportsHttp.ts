@@ -101,7 +101,7 @@ export const ConsoleExportsHttp = HttpApiBuilder.group(
             Effect.provideService(feedback.list({ ...page, ...filter }), scope, principal)
         })
       }),
-      runs: Effect.fnUntraced(function* ({ params: { task_id }, query: { format, ...filter } }) {
+      runs: Effect.fnUntraced(function* ({ params: { id: task_id }, query: { format, ...filter } }) {
         const scope = Authorized("runs.read")
         const principal = yield* scope
         return yield* exports.respond(principal, runsExport, {

@@ -10,7 +10,7 @@ export const ConsolePlaygroundHttp = HttpApiBuilder.group(
   Effect.fnUntraced(function* (handlers) {
     const playground = yield* Playground
     return handlers.handleAll({
-      answer: ({ params, payload }) => playground.answer(params.task_id, payload)
+      answer: ({ params, payload }) => playground.answer(params.id, payload)
     })
   })
 )

@@ -6,7 +6,7 @@ import { RetentionSettings } from "../RetentionSettings.ts"
 /** The handlers of `/v1/retention-settings`. */
 export const RetentionSettingsHttp = HttpApiBuilder.group(
   Api,
-  "retention_settings",
+  "retentionSettings",
   Effect.fnUntraced(function* (handlers) {
     const settings = yield* RetentionSettings
     return handlers.handleAll({

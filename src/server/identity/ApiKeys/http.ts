@@ -10,7 +10,7 @@ const respondApiKeyPage = jsonResponse(ApiKeyPage)
 /** The handlers of `/v1/api-keys`. */
 export const ApiKeysHttp = HttpApiBuilder.group(
   Api,
-  "api_keys",
+  "apiKeys",
   Effect.fnUntraced(function* (handlers) {
     const keys = yield* ApiKeys
     return handlers.handleAll({
@@ -22,7 +22,7 @@ export const ApiKeysHttp = HttpApiBuilder.group(
         Effect.map(keys.create(payload), ({ key, secret }) => ({ key, secret: Redacted.value(secret) })),
       get: ({ params }) => keys.get(params.id),
       update: ({ params, payload }) => keys.update(params.id, payload),
-      verify_email: ({ params }) => keys.verifyEmail(params.id),
+      verifyEmail: ({ params }) => keys.verifyEmail(params.id),
       revoke: ({ params, query }) => keys.revoke(params.id, { made_keys: query.made_keys ?? "revoke" })
     })
   })

@@ -11,7 +11,7 @@ const respondAuditEntryPage = jsonResponse(AuditEntryPage)
 /** The handlers of `/v1/audit-log`. */
 export const AuditLogHttp = HttpApiBuilder.group(
   Api,
-  "audit_log",
+  "auditLog",
   Effect.fnUntraced(function* (handlers) {
     const audit = yield* Audit
     const chain = yield* AuditChain
@@ -21,7 +21,7 @@ export const AuditLogHttp = HttpApiBuilder.group(
           respondAuditEntryPage({ entries: items, next_cursor })
         ),
       export: ({ query }) => chain.export(query.after ?? 0),
-      checkpoint: () => chain.checkpoint
+      getCheckpoint: () => chain.checkpoint
     })
   })
 )

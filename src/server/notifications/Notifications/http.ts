@@ -11,7 +11,7 @@ const respondNotificationDeliveries = jsonResponse(NotificationDeliveries)
 /** The handlers of `/v1/notification-endpoints`. */
 export const NotificationsHttp = HttpApiBuilder.group(
   Api,
-  "notification_endpoints",
+  "notificationEndpoints",
   Effect.fnUntraced(function* (handlers) {
     const notifications = yield* Notifications
     return handlers.handleAll({
@@ -23,21 +23,21 @@ export const NotificationsHttp = HttpApiBuilder.group(
         })),
       update: ({ params, payload }) => notifications.update(params.id, payload),
       remove: ({ params }) => notifications.remove(params.id),
-      rotate_secret: ({ params }) =>
+      rotateSecret: ({ params }) =>
         Effect.map(notifications.rotateSecret(params.id), (secret) => ({ secret: Redacted.value(secret) })),
       verify: ({ params }) => notifications.verify(params.id),
       test: ({ params }) => notifications.test(params.id),
-      deliveries: ({ params }) =>
+      listDeliveries: ({ params }) =>
         Effect.flatMap(notifications.deliveries(params.id), (deliveries) =>
           respondNotificationDeliveries({ deliveries })
         ),
-      delivery: ({ params }) => notifications.delivery(params.id, params.delivery),
-      replay: ({ params }) =>
-        Effect.as(notifications.replay(params.id, params.delivery), {
+      getDelivery: ({ params }) => notifications.delivery(params.id, params.delivery_id),
+      replayDelivery: ({ params }) =>
+        Effect.as(notifications.replay(params.id, params.delivery_id), {
           queued: true as const,
-          id: params.delivery
+          id: params.delivery_id
         }),
-      replay_window: ({ params, payload }) => notifications.replayWindow(params.id, payload)
+      replayDeliveries: ({ params, payload }) => notifications.replayWindow(params.id, payload)
     })
   })
 )

@@ -6,7 +6,7 @@ import { RedactionSettings } from "../RedactionSettings.ts"
 /** The handlers of `/v1/redaction-settings`. */
 export const RedactionSettingsHttp = HttpApiBuilder.group(
   Api,
-  "redaction_settings",
+  "redactionSettings",
   Effect.fnUntraced(function* (handlers) {
     const settings = yield* RedactionSettings
     return handlers.handleAll({

@@ -10,9 +10,9 @@ export const CanariesHttp = HttpApiBuilder.group(
   Effect.fnUntraced(function* (handlers) {
     const canaries = yield* Canaries
     return handlers.handleAll({
-      get: ({ params }) => canaries.get(params.task_id),
-      start: ({ params, payload }) => canaries.start(params.task_id, payload),
-      stop: ({ params }) => canaries.stop(params.task_id)
+      get: ({ params }) => canaries.get(params.id),
+      start: ({ params, payload }) => canaries.start(params.id, payload),
+      stop: ({ params }) => canaries.stop(params.id)
     })
   })
 )

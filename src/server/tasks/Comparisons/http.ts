@@ -15,11 +15,11 @@ export const ComparisonsHttp = HttpApiBuilder.group(
     const comparisons = yield* Comparisons
     return handlers.handleAll({
       list: ({ params, query }) =>
-        Effect.flatMap(comparisons.list(params.task_id, query), ({ items, next_cursor }) =>
+        Effect.flatMap(comparisons.list(params.id, query), ({ items, next_cursor }) =>
           respondComparisonPage({ comparisons: items, next_cursor })
         ),
       create: ({ params, payload }) =>
-        Effect.map(comparisons.create(params.task_id, payload), (comparison) => ({ comparison })),
+        Effect.map(comparisons.create(params.id, payload), (comparison) => ({ comparison })),
       get: ({ params, query }) => comparisons.get(params.id, query),
       cancel: ({ params }) => Effect.map(comparisons.cancel(params.id), (comparison) => ({ comparison }))
     })

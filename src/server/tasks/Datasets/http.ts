@@ -18,19 +18,19 @@ export const DatasetsHttp = HttpApiBuilder.group(
     const training = yield* TrainingExports
     return handlers.handleAll({
       list: ({ params, query }) =>
-        Effect.flatMap(datasets.list(params.task_id, query), ({ items, next_cursor }) =>
+        Effect.flatMap(datasets.list(params.id, query), ({ items, next_cursor }) =>
           respondDatasetPage({ datasets: items, next_cursor })
         ),
-      create: ({ params, payload }) => datasets.create(params.task_id, payload),
+      create: ({ params, payload }) => datasets.create(params.id, payload),
       get: ({ params }) => datasets.get(params.id),
       remove: ({ params }) => datasets.remove(params.id),
-      examples: ({ params, query }) =>
+      listExamples: ({ params, query }) =>
         Effect.flatMap(datasets.examples(params.id, query), ({ items, next_cursor }) =>
           respondExamplePage({ examples: items, next_cursor })
         ),
       export: ({ params }) => datasets.export(params.id),
-      export_chats: ({ params, query }) => training.chats(params.id, query),
-      export_preferences: ({ params, query: { form = "openai", ...options } }) =>
+      exportChats: ({ params, query }) => training.chats(params.id, query),
+      exportPreferences: ({ params, query: { form = "openai", ...options } }) =>
         training.preferences(params.id, { ...options, form })
     })
   })

@@ -23,7 +23,7 @@ export const FeedbackHttp = HttpApiBuilder.group(
     const charges = yield* RequestCharges
     return handlers.handleAll({
       create: ({ payload }) => feedback.create(payload),
-      create_token: ({ params, payload }) => tokens.create(params.trace_id, payload ?? {}),
+      createToken: ({ params, payload }) => tokens.create(params.id, payload ?? {}),
       list: ({ query }) =>
         Effect.flatMap(feedback.list(query), ({ items, next_cursor }) =>
           respondFeedbackPage({ feedback: items, next_cursor })
@@ -33,22 +33,22 @@ export const FeedbackHttp = HttpApiBuilder.group(
       stage: ({ params }) => feedback.stage(params.id),
       unstage: ({ params }) => feedback.unstage(params.id),
       reject: ({ params, payload }) => feedback.reject(params.id, payload?.note ?? null),
-      review_many: ({ payload }) =>
+      reviewMany: ({ payload }) =>
         Authorized("feedback.write").pipe(
           // The first of them was counted when the request was admitted.
           Effect.flatMap((principal) => charges.charge(principal, payload.feedback_ids.length - 1)),
           Effect.andThen(feedback.reviewMany(payload)),
           Effect.flatMap((results) => respondReviewResults({ results }))
         ),
-      quality: ({ params, query }) => feedback.quality(params.task_id, query.days ?? DEFAULT_QUALITY_DAYS),
-      preview: ({ params, query }) =>
-        Effect.flatMap(feedback.preview(params.task_id, query), respondPromotionPreview),
-      preview_selection: ({ params, payload, query }) =>
+      getQuality: ({ params, query }) => feedback.quality(params.id, query.days ?? DEFAULT_QUALITY_DAYS),
+      previewPromotion: ({ params, query }) =>
+        Effect.flatMap(feedback.preview(params.id, query), respondPromotionPreview),
+      previewSelection: ({ params, payload, query }) =>
         Effect.flatMap(
-          feedback.previewSelection(params.task_id, query, payload.feedback_ids),
+          feedback.previewSelection(params.id, query, payload.feedback_ids),
           respondPromotionPreview
         ),
-      promote: ({ params, payload }) => feedback.promote(params.task_id, payload)
+      promote: ({ params, payload }) => feedback.promote(params.id, payload)
     })
   })
 )

@@ -6,7 +6,7 @@ import { FeedbackSettings } from "../FeedbackSettings.ts"
 /** The handlers of `/v1/feedback-settings`. */
 export const FeedbackSettingsHttp = HttpApiBuilder.group(
   Api,
-  "feedback_settings",
+  "feedbackSettings",
   Effect.fnUntraced(function* (handlers) {
     const settings = yield* FeedbackSettings
     return handlers.handleAll({

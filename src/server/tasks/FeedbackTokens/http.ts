@@ -11,7 +11,7 @@ export const EndUserFeedbackHttp = HttpApiBuilder.group(
     const tokens = yield* FeedbackTokens
     return handlers.handleAll({
       submit: ({ params, payload }) =>
-        Effect.flatMap(CurrentFeedbackToken, (token) => tokens.submit(token, params.trace_id, payload))
+        Effect.flatMap(CurrentFeedbackToken, (token) => tokens.submit(token, params.id, payload))
     })
   })
 )

@@ -15,11 +15,11 @@ export const ReleasesHttp = HttpApiBuilder.group(
     const releases = yield* Releases
     return handlers.handleAll({
       list: ({ params, query }) =>
-        Effect.flatMap(releases.list(params.task_id, query), ({ items, next_cursor }) =>
+        Effect.flatMap(releases.list(params.id, query), ({ items, next_cursor }) =>
           respondReleasePage({ releases: items, next_cursor })
         ),
-      changes: ({ params, query }) => releases.changes(params.id, query.since),
-      create: ({ params, payload }) => releases.create(params.task_id, payload)
+      getChanges: ({ params, query }) => releases.changes(params.id, query.since),
+      create: ({ params, payload }) => releases.create(params.id, payload)
     })
   })
 )

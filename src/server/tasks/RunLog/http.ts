@@ -17,13 +17,13 @@ export const RunsHttp = HttpApiBuilder.group(
     const imports = yield* RunImports
     return handlers.handleAll({
       list: ({ params, query }) =>
-        Effect.flatMap(runs.list(params.task_id, query), ({ items, next_cursor }) =>
+        Effect.flatMap(runs.list(params.id, query), ({ items, next_cursor }) =>
           respondRunPage({ runs: items, next_cursor })
         ),
-      get: ({ params }) => runs.get(params.trace_id),
-      import: ({ params, payload }) => imports.import(params.task_id, payload.runs),
-      remove: ({ params }) => runs.remove(params.trace_id),
-      dismiss: ({ params }) => runs.dismissReview(params.trace_id)
+      get: ({ params }) => runs.get(params.id),
+      import: ({ params, payload }) => imports.import(params.id, payload.runs),
+      remove: ({ params }) => runs.remove(params.id),
+      dismiss: ({ params }) => runs.dismissReview(params.id)
     })
   })
 )

@@ -24,11 +24,11 @@ export const TasksHttp = HttpApiBuilder.group(
           respondTaskPage({ tasks: items, next_cursor })
         ),
       create: ({ payload }) => tasks.create(payload),
-      get: ({ params }) => tasks.get(params.task_id),
-      update: ({ params, payload }) => tasks.update(params.task_id, payload),
-      remove: ({ params }) => tasks.remove(params.task_id),
+      get: ({ params }) => tasks.get(params.id),
+      update: ({ params, payload }) => tasks.update(params.id, payload),
+      remove: ({ params }) => tasks.remove(params.id),
       run: ({ headers, params, payload }) =>
-        runs.run(params.task_id, payload, headers).pipe(
+        runs.run(params.id, payload, headers).pipe(
           Effect.tap(({ trace_id }) => setTraceHeader(trace_id)),
           Effect.tapErrorTag(["PROVIDER_FAILED", "NO_NEAR_EXAMPLE"], ({ trace_id }) =>
             trace_id === undefined ? Effect.void : setTraceHeader(trace_id)

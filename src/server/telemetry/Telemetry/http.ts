@@ -10,7 +10,7 @@ const respondTelemetryDeliveries = jsonResponse(TelemetryDeliveries)
 /** Handlers of `/v1/telemetry-destinations`. */
 export const TelemetryHttp = HttpApiBuilder.group(
   Api,
-  "telemetry_destinations",
+  "telemetryDestinations",
   Effect.fnUntraced(function* (handlers) {
     const telemetry = yield* Telemetry
     return handlers.handleAll({
@@ -18,14 +18,14 @@ export const TelemetryHttp = HttpApiBuilder.group(
       create: ({ payload }) => telemetry.create(payload),
       test: ({ params }) => Effect.as(telemetry.test(params.id), { delivered: true as const }),
       remove: ({ params }) => telemetry.remove(params.id),
-      deliveries: ({ params }) =>
+      listDeliveries: ({ params }) =>
         Effect.flatMap(telemetry.deliveries(params.id), (deliveries) =>
           respondTelemetryDeliveries({ deliveries })
         ),
-      replay: ({ params }) =>
-        Effect.as(telemetry.replay(params.id, params.delivery), {
+      replayDelivery: ({ params }) =>
+        Effect.as(telemetry.replay(params.id, params.delivery_id), {
           queued: true as const,
-          id: params.delivery
+          id: params.delivery_id
         })
     })
   })

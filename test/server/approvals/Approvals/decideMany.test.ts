@@ -69,7 +69,7 @@ layer(service(), { excludeTestServices: true })("Approvals.decideMany", (it) => 
   it.effect("decides each approval, with the results in the order of the request", () =>
     Effect.gen(function* () {
       const { ada, admin, agent } = yield* team("order")
-      yield* admin.notification_endpoints.create({ payload: { url: "http://127.0.0.1:9/hook" } })
+      yield* admin.notificationEndpoints.create({ payload: { url: "http://127.0.0.1:9/hook" } })
       const ids = (yield* request(agent, 5)).toReversed()
       const { results } = yield* ada.approvals.decideMany({
         payload: { approval_ids: ids, decision: "reject", comment: "Not in this month" }
@@ -178,7 +178,7 @@ layer(service(), { excludeTestServices: true })("Approvals.decideMany", (it) => 
   it.effect("of concurrent requests over the same approvals, one decides each of them", () =>
     Effect.gen(function* () {
       const { ada, admin, agent, ben } = yield* team("races")
-      yield* admin.notification_endpoints.create({ payload: { url: "http://127.0.0.1:9/hook" } })
+      yield* admin.notificationEndpoints.create({ payload: { url: "http://127.0.0.1:9/hook" } })
       const ids = [...(yield* request(agent, 20)), ...(yield* request(agent, 20))]
       const answers = yield* Effect.forEach(
         [
@@ -213,7 +213,7 @@ layer(service(), { excludeTestServices: true })("Approvals.decideMany", (it) => 
     () =>
       Effect.gen(function* () {
         const { ada, admin, agent } = yield* team("killed")
-        yield* admin.notification_endpoints.create({ payload: { url: "http://127.0.0.1:9/hook" } })
+        yield* admin.notificationEndpoints.create({ payload: { url: "http://127.0.0.1:9/hook" } })
         const sql = yield* SqlClient.SqlClient
         const ids = yield* request(agent, 60)
         const decide = ada.approvals.decideMany({ payload: { approval_ids: ids, decision: "approve" } })

@@ -20,7 +20,7 @@ const team = Effect.fnUntraced(function* (
   const countersign = yield* Countersign
   const admin = yield* countersign.client({}, organization)
   const setRules = (list: ReadonlyArray<NewApprovalRule>) =>
-    admin.approval_rules.replace({ payload: { rules: list } })
+    admin.approvalRules.replace({ payload: { rules: list } })
   yield* setRules(rules)
   const agent = yield* clientMadeBy(admin, { preset: "runtime", name: "agent" })
   const ada = yield* countersign.client(
@@ -74,7 +74,7 @@ layer(service(), { excludeTestServices: true })("Counter-proposals", (it) => {
         })
         assert.deepStrictEqual(yield* step("refund again", { amount: 20, currency: "EUR" }), allowed)
         const outcome = { ...params, step_id: allowed.step_id }
-        yield* agent.sessions.complete({ params: outcome, payload: { status: "succeeded" } })
+        yield* agent.sessions.reportOutcome({ params: outcome, payload: { status: "succeeded" } })
 
         const used = yield* ada.approvals.get({ params: { id } })
         assert.deepStrictEqual(
@@ -108,9 +108,9 @@ layer(service(), { excludeTestServices: true })("Counter-proposals", (it) => {
     Effect.gen(function* () {
       const { ada, admin, ask, propose, step } = yield* team("revoked")
       yield* propose(yield* ask("refund"), { amount: 20 })
-      const { keys } = yield* admin.api_keys.list({ query: {} })
+      const { keys } = yield* admin.apiKeys.list({ query: {} })
       const id = keys.find(({ name }) => name === "Ada")?.id ?? assert.fail("Ada has a key")
-      yield* admin.api_keys.revoke({ params: { id } })
+      yield* admin.apiKeys.revoke({ params: { id } })
       assert.isTrue(Result.isFailure(yield* Effect.result(ada.approvals.list({ query: {} }))))
       assert.strictEqual((yield* step("same", { amount: 20 })).decision, "pending")
     })
@@ -339,7 +339,7 @@ layer(service(), { excludeTestServices: true })("Counter-proposals", (it) => {
     it.effect("events, webhooks and lists of many tell of a proposal without its arguments", () =>
       Effect.gen(function* () {
         const { admin, ask, propose, session_id, step } = yield* team("records")
-        yield* admin.notification_endpoints.create({ payload: { url: "http://127.0.0.1:9/hook" } })
+        yield* admin.notificationEndpoints.create({ payload: { url: "http://127.0.0.1:9/hook" } })
         const id = yield* ask("refund")
         const secret = "proposed-only-here"
         const { proposal } = yield* propose(id, { memo: secret })

@@ -24,7 +24,7 @@ const team = Effect.fnUntraced(function* (
   const params = { id: session_id }
   /** Sets the quorum of every step, and submits one. */
   const ask = Effect.fnUntraced(function* (quorum: ReadonlyArray<NewQuorumPart>, step = "pay") {
-    yield* admin.approval_rules.replace({
+    yield* admin.approvalRules.replace({
       payload: { rules: [{ effect: "require_approval", escalation_seconds: 60, quorum }] }
     })
     const payload = { step_id: StepId.make(step), tool: "payments.pay", action_class: "write", arguments: 1 }
@@ -70,7 +70,7 @@ layer(service(), { excludeTestServices: true })("Approvals with a quorum", (it) 
       Effect.gen(function* () {
         const { admin, ask, reviewer, session_id } = yield* team("two people", ["finance"], [])
         const endpoint = (events?: readonly ["approval.vote_recorded"]) =>
-          admin.notification_endpoints.create({
+          admin.notificationEndpoints.create({
             payload: { url: "http://127.0.0.1:9/hook", ...(events === undefined ? {} : { events }) }
           })
         const byDefault = yield* endpoint()
@@ -120,7 +120,7 @@ layer(service(), { excludeTestServices: true })("Approvals with a quorum", (it) 
           groups: ["finance"]
         })
         const delivered = Effect.fnUntraced(function* (id: typeof selected.endpoint.id) {
-          const { deliveries } = yield* admin.notification_endpoints.deliveries({ params: { id } })
+          const { deliveries } = yield* admin.notificationEndpoints.listDeliveries({ params: { id } })
           return deliveries.map(({ label }) => label.split(" ")[0]).toSorted()
         })
         assert.deepStrictEqual(yield* delivered(selected.endpoint.id), ["approval.vote_recorded"])
@@ -211,7 +211,7 @@ layer(service(), { excludeTestServices: true })("Approvals with a quorum", (it) 
       const { clientWith } = yield* Countersign
       const countersign = yield* Countersign
       const manager = yield* countersign.client({ name: "manager" }, organization)
-      const made = yield* manager.api_keys.create({ payload: { name: "second key", preset: "admin" } })
+      const made = yield* manager.apiKeys.create({ payload: { name: "second key", preset: "admin" } })
       const puppet = yield* clientWith(Redacted.make(made.secret))
 
       const step = yield* ask([{ count: 2 }])
@@ -291,21 +291,21 @@ layer(service(), { excludeTestServices: true })("Approvals with a quorum", (it) 
       const { admin, organization } = yield* team("unknown group", ["finance"])
       const countersign = yield* Countersign
       yield* countersign.client({ preset: "runtime", groups: ["bots"] }, organization)
-      const gone = yield* admin.api_keys.create({
+      const gone = yield* admin.apiKeys.create({
         payload: { name: "gone", preset: "reviewer", groups: ["legal"] }
       })
       const replace = (quorum: ReadonlyArray<NewQuorumPart>) =>
-        admin.approval_rules.replace({
+        admin.approvalRules.replace({
           payload: { rules: [{ effect: "allow" }, { effect: "require_approval", quorum }] }
         })
       const { revision } = yield* replace(financeAndLegal)
-      yield* admin.api_keys.revoke({ params: { id: gone.key.id } })
+      yield* admin.apiKeys.revoke({ params: { id: gone.key.id } })
       for (const group of ["legal", "bots", "finanse"]) {
         const refused = yield* Effect.flip(replace([{ group: "finance" }, { group }]))
         assert.strictEqual(refused._tag, "UNKNOWN_GROUP")
         assert.deepStrictEqual(pointersOf(refused), ["#/rules/1/quorum/1/group"])
       }
-      assert.strictEqual((yield* admin.approval_rules.list({})).revision, revision)
+      assert.strictEqual((yield* admin.approvalRules.get({})).revision, revision)
     })
   )
 
@@ -339,14 +339,14 @@ layer(service(), { excludeTestServices: true })("Approvals with a quorum", (it) 
     Effect.gen(function* () {
       const { admin, ask } = yield* team("unknown member", ["finance"])
       yield* ask([{ count: 1, group: "finance" }])
-      const { rules } = yield* admin.approval_rules.list({})
+      const { rules } = yield* admin.approvalRules.get({})
       const [rule] = rules
       if (rule === undefined) return assert.fail("there is one")
       const { quorum, ...known } = rule
-      const refused = yield* Effect.flip(admin.approval_rules.replace({ payload: { rules: [known] } }))
+      const refused = yield* Effect.flip(admin.approvalRules.replace({ payload: { rules: [known] } }))
       assert.deepStrictEqual([refused._tag, pointersOf(refused)], ["INVALID_REQUEST", ["#/rules/0/quorum"]])
-      assert.deepStrictEqual((yield* admin.approval_rules.list({})).rules[0]?.quorum, quorum)
-      const removed = yield* admin.approval_rules.replace({
+      assert.deepStrictEqual((yield* admin.approvalRules.get({})).rules[0]?.quorum, quorum)
+      const removed = yield* admin.approvalRules.replace({
         payload: { rules: [{ ...known, quorum: [{}] }] }
       })
       assert.deepStrictEqual(removed.rules[0]?.quorum, [{ count: 1, group: null }])

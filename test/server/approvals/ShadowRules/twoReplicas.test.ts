@@ -26,13 +26,13 @@ layer(layerTwoReplicas, { excludeTestServices: true })("ShadowRules › two repl
         const round = index + 1
         const writer = index % 2 === 0 ? here : there
         yield* effect === null
-          ? writer.approval_rules.remove_shadow({})
-          : writer.approval_rules.replace_shadow({ payload: { rules: [{ effect }] } })
+          ? writer.approvalRules.removeShadow({})
+          : writer.approvalRules.replaceShadow({ payload: { rules: [{ effect }] } })
         yield* ask(here, `here ${round}`)
         yield* ask(there, `there ${round}`)
         const expected = effect === null || effect === "require_approval" ? 0 : 2
         for (const reader of [here, there]) {
-          const { differences, revision } = yield* reader.approval_rules.shadow_differences({ query: {} })
+          const { differences, revision } = yield* reader.approvalRules.listShadowDifferences({ query: {} })
           assert.strictEqual(revision, round)
           assert.deepStrictEqual(
             differences.map(({ shadow, step_id }) => [String(step_id), shadow.effect]).toSorted(),
@@ -68,7 +68,7 @@ layer(layerTwoReplicas, { excludeTestServices: true })("ShadowRules › two repl
       const writes = Effect.forEach(
         Array.from({ length: 12 }, (_, index) => index),
         (index) =>
-          clients[index % 2 === 0 ? 0 : 1].approval_rules.replace_shadow({
+          clients[index % 2 === 0 ? 0 : 1].approvalRules.replaceShadow({
             payload: { rules: [{ effect: index % 2 === 0 ? "allow" : "reject" }] }
           })
       )

@@ -22,8 +22,8 @@ layer(service())("KeyUses", (it) => {
       const countersign = yield* Countersign
       const key = yield* countersign.key({ preset: "admin" })
       const use = send("/v1/tasks", { key })
-      const { api_keys } = yield* countersign.clientWith(key)
-      const [unused] = (yield* api_keys.list({})).keys
+      const { apiKeys } = yield* countersign.clientWith(key)
+      const [unused] = (yield* apiKeys.list({})).keys
       assert.isNull(unused?.last_used_at)
       const [first] = yield* writeUses
 
@@ -36,7 +36,7 @@ layer(service())("KeyUses", (it) => {
       yield* use
       const [second] = yield* writeUses
       assert.strictEqual(second?.last_used_at.toISOString(), "2026-11-22T10:01:00.000Z")
-      const [listed] = (yield* api_keys.list({})).keys
+      const [listed] = (yield* apiKeys.list({})).keys
       assert.strictEqual(
         listed?.last_used_at && DateTime.formatIso(listed.last_used_at),
         "2026-11-22T10:01:00.000Z"

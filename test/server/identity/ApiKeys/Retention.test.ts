@@ -11,11 +11,11 @@ layer(service(), { excludeTestServices: true })("Retention of API keys", (it) =>
       const sql = yield* SqlClient.SqlClient
       const admin = yield* (yield* Countersign).client({}, "retention of keys")
       const make = (client: typeof admin, name: string, preset: "admin" | "runtime" = "runtime") =>
-        Effect.map(client.api_keys.create({ payload: { name, preset } }), ({ key, secret }) => ({
+        Effect.map(client.apiKeys.create({ payload: { name, preset } }), ({ key, secret }) => ({
           id: key.id,
           secret: Redacted.make(secret)
         }))
-      const names = Effect.map(admin.api_keys.list({ query: {} }), ({ keys }) =>
+      const names = Effect.map(admin.apiKeys.list({ query: {} }), ({ keys }) =>
         keys
           .map(({ name }) => name)
           .filter((name) => name.startsWith("key"))
@@ -27,8 +27,8 @@ layer(service(), { excludeTestServices: true })("Retention of API keys", (it) =>
       const makers = yield* (yield* Countersign).clientWith(maker.secret)
       const made = yield* make(makers, "key made")
       yield* make(admin, "key usable")
-      for (const { id } of [old, recent]) yield* admin.api_keys.revoke({ params: { id }, query: {} })
-      yield* admin.api_keys.revoke({ params: { id: maker.id }, query: { made_keys: "keep" } })
+      for (const { id } of [old, recent]) yield* admin.apiKeys.revoke({ params: { id }, query: {} })
+      yield* admin.apiKeys.revoke({ params: { id: maker.id }, query: { made_keys: "keep" } })
       yield* sql`
         UPDATE api_keys
         SET revoked_at = now() - interval '91 days'
@@ -50,7 +50,7 @@ layer(service(), { excludeTestServices: true })("Retention of API keys", (it) =>
       assert.deepStrictEqual(yield* names, ["key made", "key maker", "key recent", "key usable"])
 
       // The last key that it created is gone: now it goes too.
-      yield* admin.api_keys.revoke({ params: { id: made.id }, query: {} })
+      yield* admin.apiKeys.revoke({ params: { id: made.id }, query: {} })
       yield* sql`UPDATE api_keys SET revoked_at = now() - interval '91 days' WHERE key_id = ${made.id}`
       yield* runOnce({ keep: "90 days" })
       assert.deepStrictEqual(yield* names, ["key recent", "key usable"])
@@ -69,7 +69,7 @@ layer(service(), { excludeTestServices: true })("Retention of API keys", (it) =>
         WHERE name = 'of the operator'
       `
       yield* runOnce({ keep: "90 days" })
-      const { keys } = yield* admin.api_keys.list({ query: {} })
+      const { keys } = yield* admin.apiKeys.list({ query: {} })
       assert.include(
         keys.map(({ name }) => name),
         "of the operator"

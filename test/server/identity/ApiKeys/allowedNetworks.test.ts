@@ -27,13 +27,13 @@ layer(service(), { excludeTestServices: true })("Allowed networks of a key", (it
   it.effect("a key cannot create a key that may be used from more networks than itself", () =>
     Effect.gen(function* () {
       const countersign = yield* Countersign
-      const { api_keys } = yield* countersign.client(
+      const { apiKeys } = yield* countersign.client(
         { preset: "admin", allowed_networks: ["127.0.0.0/8", "2001:db8::/32"] },
         "narrower"
       )
       const create = (name: string, allowed_networks?: readonly [string, ...Array<string>] | null) =>
         Effect.map(
-          api_keys.create({
+          apiKeys.create({
             payload: {
               name,
               preset: "runtime",

@@ -8,22 +8,22 @@ layer(service(), { excludeTestServices: true })("Changes of API keys", (it) => {
   it.effect("a key is renamed and gets another address; the audit log has the names and no address", () =>
     Effect.gen(function* () {
       const admin = yield* (yield* Countersign).client({ name: "owner" }, "rename")
-      const { key } = yield* admin.api_keys.create({
+      const { key } = yield* admin.apiKeys.create({
         payload: { name: "Ada", preset: "reviewer", email: "ada@example.com" }
       })
       const params = { id: key.id }
-      const renamed = yield* admin.api_keys.update({ params, payload: { name: "Ada Lovelace" } })
+      const renamed = yield* admin.apiKeys.update({ params, payload: { name: "Ada Lovelace" } })
       assert.deepStrictEqual(renamed, { ...key, name: "Ada Lovelace" })
-      const moved = yield* admin.api_keys.update({ params, payload: { email: "ada@example.org" } })
+      const moved = yield* admin.apiKeys.update({ params, payload: { email: "ada@example.org" } })
       assert.deepStrictEqual(moved, { ...renamed, email: "ada@example.org" })
-      const silent = yield* admin.api_keys.update({ params, payload: { email: null } })
+      const silent = yield* admin.apiKeys.update({ params, payload: { email: null } })
       assert.isNull(silent.email)
       // Nothing changes, so nothing is recorded.
       assert.deepStrictEqual(
-        yield* admin.api_keys.update({ params, payload: { name: "Ada Lovelace", email: null } }),
+        yield* admin.apiKeys.update({ params, payload: { name: "Ada Lovelace", email: null } }),
         silent
       )
-      const { entries } = yield* admin.audit_log.list({ query: { action: "key.updated" } })
+      const { entries } = yield* admin.auditLog.list({ query: { action: "key.updated" } })
       assert.deepStrictEqual(
         entries.map(({ actor, detail, target_id }) => [actor?.name, target_id, detail]),
         [
@@ -40,7 +40,7 @@ layer(service(), { excludeTestServices: true })("Changes of API keys", (it) => {
     () =>
       Effect.gen(function* () {
         const admin = yield* (yield* Countersign).client({}, "unverified")
-        const { key } = yield* admin.api_keys.create({
+        const { key } = yield* admin.apiKeys.create({
           payload: { name: "Ada", preset: "reviewer", email: "ada@example.com" }
         })
         const sql = yield* SqlClient.SqlClient
@@ -50,7 +50,7 @@ layer(service(), { excludeTestServices: true })("Changes of API keys", (it) => {
       `
         const addressed = (email: string) =>
           Effect.map(
-            admin.api_keys.update({ params: { id: key.id }, payload: { email } }),
+            admin.apiKeys.update({ params: { id: key.id }, payload: { email } }),
             (changed) => changed.email_verified_at !== null
           )
         assert.isFalse(yield* addressed("ada@example.org"))
@@ -62,13 +62,13 @@ layer(service(), { excludeTestServices: true })("Changes of API keys", (it) => {
     Effect.gen(function* () {
       const admin = yield* (yield* Countersign).client({}, "names")
       const make = (name: string) =>
-        Effect.map(admin.api_keys.create({ payload: { name, preset: "runtime" } }), ({ key }) => key.id)
+        Effect.map(admin.apiKeys.create({ payload: { name, preset: "runtime" } }), ({ key }) => key.id)
       const [first, second] = [yield* make("first"), yield* make("second")]
-      const rename = (name: string) => admin.api_keys.update({ params: { id: second }, payload: { name } })
+      const rename = (name: string) => admin.apiKeys.update({ params: { id: second }, payload: { name } })
       const refused = yield* Effect.flip(rename("FIRST"))
       assert.deepStrictEqual([refused._tag, pointersOf(refused)], ["INVALID_REQUEST", ["#/name"]])
       assert.strictEqual((yield* rename("Second")).name, "Second")
-      yield* admin.api_keys.revoke({ params: { id: first } })
+      yield* admin.apiKeys.revoke({ params: { id: first } })
       assert.strictEqual((yield* rename("first")).name, "first")
     })
   )
@@ -77,16 +77,16 @@ layer(service(), { excludeTestServices: true })("Changes of API keys", (it) => {
     Effect.gen(function* () {
       const { client } = yield* Countersign
       const admin = yield* client({}, "ended")
-      const { key } = yield* admin.api_keys.create({ payload: { name: "one", preset: "runtime" } })
+      const { key } = yield* admin.apiKeys.create({ payload: { name: "one", preset: "runtime" } })
       const change = { params: { id: key.id }, payload: { name: "another" } }
       const stranger = yield* client({}, "ended elsewhere")
-      assert.strictEqual((yield* Effect.flip(stranger.api_keys.update(change)))._tag, "NOT_FOUND")
+      assert.strictEqual((yield* Effect.flip(stranger.apiKeys.update(change)))._tag, "NOT_FOUND")
       const sql = yield* SqlClient.SqlClient
       yield* sql`UPDATE api_keys SET expires_at = now() - interval '1 minute' WHERE key_id = ${key.id}`
-      assert.strictEqual((yield* Effect.flip(admin.api_keys.update(change)))._tag, "KEY_ENDED")
+      assert.strictEqual((yield* Effect.flip(admin.apiKeys.update(change)))._tag, "KEY_ENDED")
       yield* sql`UPDATE api_keys SET expires_at = NULL WHERE key_id = ${key.id}`
-      yield* admin.api_keys.revoke({ params: { id: key.id } })
-      assert.strictEqual((yield* Effect.flip(admin.api_keys.update(change)))._tag, "KEY_ENDED")
+      yield* admin.apiKeys.revoke({ params: { id: key.id } })
+      assert.strictEqual((yield* Effect.flip(admin.apiKeys.update(change)))._tag, "KEY_ENDED")
     })
   )
 
@@ -101,14 +101,14 @@ layer(service(), { excludeTestServices: true })("Changes of API keys", (it) => {
           ...ReadonlyArray<"keys.write" | "approvals.decide">
         ],
         groups: ReadonlyArray<string>
-      ) => admin.api_keys.create({ payload: { name, scopes, groups } })
+      ) => admin.apiKeys.create({ payload: { name, scopes, groups } })
       const helpdesk = yield* make("helpdesk", ["keys.write"], [])
       const deputy = yield* make("deputy", ["keys.write", "approvals.decide"], ["legal"])
       const { key: reviewer } = yield* make("reviewer", ["approvals.decide"], [])
       const { key: financier } = yield* make("financier", ["approvals.decide"], ["finance"])
       const readdress = (secret: string, id: typeof reviewer.id) =>
-        Effect.flatMap(clientWith(Redacted.make(secret)), ({ api_keys }) =>
-          api_keys.update({ params: { id }, payload: { email: "mine@example.com" } })
+        Effect.flatMap(clientWith(Redacted.make(secret)), ({ apiKeys }) =>
+          apiKeys.update({ params: { id }, payload: { email: "mine@example.com" } })
         )
       const byHelpdesk = yield* Effect.flip(readdress(helpdesk.secret, reviewer.id))
       assert.deepStrictEqual(
@@ -132,7 +132,7 @@ layer(service(), { excludeTestServices: true })("Changes of API keys", (it) => {
         scopes: readonly ["keys.write" | "tasks.read"],
         groups: Array<string> = []
       ) =>
-        Effect.map(admin.api_keys.create({ payload: { name, scopes, groups } }), ({ key }) => ({
+        Effect.map(admin.apiKeys.create({ payload: { name, scopes, groups } }), ({ key }) => ({
           params: { id: key.id }
         }))
       const [wide, grouped, equal] = [
@@ -140,21 +140,21 @@ layer(service(), { excludeTestServices: true })("Changes of API keys", (it) => {
         yield* made("grouped", ["keys.write"], ["legal"]),
         yield* made("equal", ["keys.write"])
       ]
-      const refused = yield* Effect.flip(clerk.api_keys.revoke(wide))
+      const refused = yield* Effect.flip(clerk.apiKeys.revoke(wide))
       assert.deepInclude(refused, { _tag: "INSUFFICIENT_SCOPE", required_scope: "tasks.read" })
-      const byGroup = yield* Effect.flip(clerk.api_keys.revoke(grouped))
+      const byGroup = yield* Effect.flip(clerk.apiKeys.revoke(grouped))
       assert.deepInclude(byGroup, { _tag: "INSUFFICIENT_SCOPE", required_scope: "rules.write" })
-      yield* clerk.api_keys.revoke(equal)
+      yield* clerk.apiKeys.revoke(equal)
       // A foreign key is as unknown as one that does not exist.
-      const { keys } = yield* (yield* client({}, "others")).api_keys.list({ query: {} })
+      const { keys } = yield* (yield* client({}, "others")).apiKeys.list({ query: {} })
       const foreign = keys[0]?.id ?? assert.fail("a key")
       assert.strictEqual(
-        (yield* Effect.flip(clerk.api_keys.revoke({ params: { id: foreign } })))._tag,
+        (yield* Effect.flip(clerk.apiKeys.revoke({ params: { id: foreign } })))._tag,
         "NOT_FOUND"
       )
-      const own = (yield* admin.api_keys.list({ query: { name: "clerk" } })).keys[0]?.id
-      yield* clerk.api_keys.revoke({ params: { id: own ?? assert.fail("its own") } })
-      assert.isNull((yield* admin.api_keys.get(wide)).revoked_at)
+      const own = (yield* admin.apiKeys.list({ query: { name: "clerk" } })).keys[0]?.id
+      yield* clerk.apiKeys.revoke({ params: { id: own ?? assert.fail("its own") } })
+      assert.isNull((yield* admin.apiKeys.get(wide)).revoked_at)
     })
   )
 
@@ -163,7 +163,7 @@ layer(service(), { excludeTestServices: true })("Changes of API keys", (it) => {
       const admin = yield* (yield* Countersign).client({ name: "owner" }, "filters")
       const ids = new Map<string, string>()
       for (const name of ["beta 50%", "Alpha", "gamma", "delta_1", "Epsilon"]) {
-        const { key } = yield* admin.api_keys.create({ payload: { name, preset: "runtime" } })
+        const { key } = yield* admin.apiKeys.create({ payload: { name, preset: "runtime" } })
         ids.set(name, key.id)
       }
       const sql = yield* SqlClient.SqlClient
@@ -176,9 +176,9 @@ layer(service(), { excludeTestServices: true })("Changes of API keys", (it) => {
         FROM api_keys WHERE name IN ('delta_1', 'beta 50%')
         ON CONFLICT DO NOTHING
       `
-      type Query = NonNullable<NonNullable<Parameters<typeof admin.api_keys.list>[0]>["query"]>
+      type Query = NonNullable<NonNullable<Parameters<typeof admin.apiKeys.list>[0]>["query"]>
       const all = (query: Query): Effect.Effect<ReadonlyArray<string>, unknown> =>
-        Effect.flatMap(admin.api_keys.list({ query: { limit: 2, ...query } }), ({ keys, next_cursor }) => {
+        Effect.flatMap(admin.apiKeys.list({ query: { limit: 2, ...query } }), ({ keys, next_cursor }) => {
           const names = keys.map(({ name }) => name).filter((name) => name !== "owner")
           return next_cursor === null
             ? Effect.succeed(names)

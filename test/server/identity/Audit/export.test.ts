@@ -155,22 +155,22 @@ layer(service(), { excludeTestServices: true })("Audit › export", (it) => {
       const countersign = yield* Countersign
       const key = yield* countersign.key({}, "clients")
       yield* addEntries("clients", 2)
-      const { audit_log } = yield* countersign.clientWith(key)
-      const stream = yield* audit_log.export({ query: { after: 1 } })
+      const { auditLog } = yield* countersign.clientWith(key)
+      const stream = yield* auditLog.export({ query: { after: 1 } })
       const entries = yield* Stream.runCollect(stream)
       assert.deepStrictEqual(
         entries.map(({ position }) => position),
         [2, 3]
       )
-      assert.strictEqual((yield* audit_log.checkpoint()).digest, entries.at(-1)?.digest)
+      assert.strictEqual((yield* auditLog.getCheckpoint()).digest, entries.at(-1)?.digest)
       const promised = connect({ url: countersign.url, key })
       yield* Effect.promise(async () => {
         const positions: Array<number> = []
-        for await (const { position } of await promised.audit_log.export({ query: { after: 2 } })) {
+        for await (const { position } of await promised.auditLog.export({ query: { after: 2 } })) {
           positions.push(position)
         }
         assert.deepStrictEqual(positions, [3])
-        assert.strictEqual((await promised.audit_log.checkpoint()).position, 3)
+        assert.strictEqual((await promised.auditLog.getCheckpoint()).position, 3)
       })
     })
   )

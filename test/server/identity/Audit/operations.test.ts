@@ -13,9 +13,9 @@ import {
 
 /** The audit action of each operation that changes something or exports a dataset, and the seeded resource it is called on. */
 const recorded: Readonly<Record<string, readonly [AuditAction, keyof SeededOrganization["ids"] | "new"]>> = {
-  "api_keys.create": ["key.created", "new"],
-  "api_keys.update": ["key.updated", "spare_key"],
-  "api_keys.revoke": ["key.revoked", "spare_key"],
+  "apiKeys.create": ["key.created", "new"],
+  "apiKeys.update": ["key.updated", "spare_key"],
+  "apiKeys.revoke": ["key.revoked", "spare_key"],
   "tasks.create": ["task.created", "new"],
   "tasks.update": ["task.updated", "task"],
   "runs.import": ["runs.imported", "task"],
@@ -25,8 +25,8 @@ const recorded: Readonly<Record<string, readonly [AuditAction, keyof SeededOrgan
   "datasets.create": ["dataset.created", "new"],
   "datasets.remove": ["dataset.deleted", "spare_dataset"],
   "datasets.export": ["dataset.exported", "dataset"],
-  "datasets.export_chats": ["dataset.exported", "dataset"],
-  "datasets.export_preferences": ["dataset.exported", "dataset"],
+  "datasets.exportChats": ["dataset.exported", "dataset"],
+  "datasets.exportPreferences": ["dataset.exported", "dataset"],
   "comparisons.create": ["comparison.created", "new"],
   "releases.create": ["release.created", "new"],
   "canaries.start": ["canary.changed", "canary"],
@@ -39,53 +39,53 @@ const recorded: Readonly<Record<string, readonly [AuditAction, keyof SeededOrgan
   "sessions.close": ["session.closed", "session_to_close"],
   "approvals.decide": ["approval.approved", "approval"],
   "grants.revoke": ["grant.revoked", "grant"],
-  "approval_rules.replace": ["rules.replaced", "new"],
-  "approval_rules.replace_shadow": ["rules.shadow_replaced", "new"],
-  "approval_rules.remove_shadow": ["rules.shadow_removed", "new"],
-  "approval_rules.promote_shadow": ["rules.replaced", "new"],
-  "feedback_settings.replace": ["feedback_settings.replaced", "new"],
-  "redaction_settings.replace": ["redaction_settings.replaced", "new"],
-  "retention_settings.replace": ["retention_settings.replaced", "new"],
+  "approvalRules.replace": ["rules.replaced", "new"],
+  "approvalRules.replaceShadow": ["rules.shadow_replaced", "new"],
+  "approvalRules.removeShadow": ["rules.shadow_removed", "new"],
+  "approvalRules.promoteShadow": ["rules.replaced", "new"],
+  "feedbackSettings.replace": ["feedback_settings.replaced", "new"],
+  "redactionSettings.replace": ["redaction_settings.replaced", "new"],
+  "retentionSettings.replace": ["retention_settings.replaced", "new"],
   "deletions.erase": ["erasure.requested", "new"],
-  "notification_endpoints.create": ["endpoint.created", "new"],
-  "notification_endpoints.update": ["endpoint.updated", "endpoint"],
-  "notification_endpoints.remove": ["endpoint.removed", "endpoint"],
-  "notification_endpoints.rotate_secret": ["endpoint.secret_rotated", "endpoint"],
-  "notification_endpoints.test": ["endpoint.tested", "endpoint"],
-  "notification_endpoints.verify": ["endpoint.verification_failed", "endpoint"],
-  "notification_endpoints.replay": ["delivery.replayed", "delivery"],
-  "notification_endpoints.replay_window": ["endpoint.replayed", "endpoint"],
-  "telemetry_destinations.create": ["destination.created", "new"],
-  "telemetry_destinations.test": ["destination.tested", "destination"],
-  "telemetry_destinations.remove": ["destination.removed", "destination"],
-  "telemetry_destinations.replay": ["delivery.replayed", "batch"]
+  "notificationEndpoints.create": ["endpoint.created", "new"],
+  "notificationEndpoints.update": ["endpoint.updated", "endpoint"],
+  "notificationEndpoints.remove": ["endpoint.removed", "endpoint"],
+  "notificationEndpoints.rotateSecret": ["endpoint.secret_rotated", "endpoint"],
+  "notificationEndpoints.test": ["endpoint.tested", "endpoint"],
+  "notificationEndpoints.verify": ["endpoint.verification_failed", "endpoint"],
+  "notificationEndpoints.replayDelivery": ["delivery.replayed", "delivery"],
+  "notificationEndpoints.replayDeliveries": ["endpoint.replayed", "endpoint"],
+  "telemetryDestinations.create": ["destination.created", "new"],
+  "telemetryDestinations.test": ["destination.tested", "destination"],
+  "telemetryDestinations.remove": ["destination.removed", "destination"],
+  "telemetryDestinations.replayDelivery": ["delivery.replayed", "batch"]
 }
 
 /** Operations that change something without an entry, and why they need none. */
 const unrecorded: Readonly<Record<string, string>> = {
-  "api_keys.verify_email": "without a mail server no link is requested",
+  "apiKeys.verifyEmail": "without a mail server no link is requested",
   "tasks.run": "a run is a log record itself, with its key; thousands a second would bury other entries",
   "feedback.create": "the feedback records its author; it has no effect before it is staged",
-  "feedback.create_token": "nothing is stored before the token is used, and the feedback records its key",
-  "feedback.preview_selection": "a preview changes nothing",
-  "feedback.review_many":
+  "feedback.createToken": "nothing is stored before the token is used, and the feedback records its key",
+  "feedback.previewSelection": "a preview changes nothing",
+  "feedback.reviewMany":
     "the seeded correction is rejected already; `feedback.reject` records it, and `reviewMany.test.ts` tests the entries",
   "comparisons.cancel": "the seeded comparison has ended, so nothing changes",
   "approvals.decideMany":
     "the seeded approval is decided already, in the same way; `approvals.decide` records it",
-  "approval_rules.test": "a test changes nothing",
-  "hooks.claude_code": "the step and its outcome are events of their session",
-  "redaction_settings.preview": "a preview changes nothing",
+  "approvalRules.test": "a test changes nothing",
+  "hooks.claudeCode": "the step and its outcome are events of their session",
+  "redactionSettings.preview": "a preview changes nothing",
   "sessions.create": "the session records its creator",
   "sessions.step": "the step is an event of its session",
-  "sessions.complete": "the outcome is an event of its session"
+  "sessions.reportOutcome": "the outcome is an event of its session"
 }
 
 /** Whether an operation succeeded. A test that the seeded collector rejects counts, and a challenge without an answer: they were made. The seeded service has no mail server. */
 const fails: Readonly<Record<string, number>> = {
-  "telemetry_destinations.test": 502,
-  "notification_endpoints.verify": 502,
-  "api_keys.verify_email": 409
+  "telemetryDestinations.test": 502,
+  "notificationEndpoints.verify": 502,
+  "apiKeys.verifyEmail": 409
 }
 
 layer(service({ environment: seedEnvironment }), { excludeTestServices: true })(
@@ -103,10 +103,7 @@ layer(service({ environment: seedEnvironment }), { excludeTestServices: true })(
         )
 
         const here = yield* seedOneOfEach("audited")
-        const newest = Effect.map(
-          here.admin.audit_log.list({ query: { limit: 2 } }),
-          ({ entries }) => entries
-        )
+        const newest = Effect.map(here.admin.auditLog.list({ query: { limit: 2 } }), ({ entries }) => entries)
         for (const name of Object.keys(requests)) {
           const operation = operations.find((one) => one.name === name) ?? assert.fail(name)
           if (name === "sessions.stream") continue
@@ -148,8 +145,8 @@ layer(service({ environment: seedEnvironment }), { excludeTestServices: true })(
         for (let time = 0; time < 2; time++) {
           yield* send("/console/session", { method: "DELETE", headers: { ...own, cookie } })
         }
-        const { audit_log } = yield* countersign.clientWith(key)
-        const { entries } = yield* audit_log.list({ query: {} })
+        const { auditLog } = yield* countersign.clientWith(key)
+        const { entries } = yield* auditLog.list({ query: {} })
         assert.deepStrictEqual(
           entries.map(({ action }) => action),
           ["console.signed_out", "console.signed_in", "key.created"]

@@ -53,20 +53,20 @@ const withMail = <A, E, R>(
   )
 
 const keyWith = (admin: ClientCalls, email: string, name = email) =>
-  Effect.map(admin.api_keys.create({ payload: { name, preset: "reviewer", email } }), ({ key }) => key)
+  Effect.map(admin.apiKeys.create({ payload: { name, preset: "reviewer", email } }), ({ key }) => key)
 
 /** The organization's key with this name, as the API shows it now. */
 const keyNamed = (admin: ClientCalls, name: string) =>
   Effect.map(
-    admin.api_keys.list({ query: {} }),
+    admin.apiKeys.list({ query: {} }),
     ({ keys }) =>
       keys.find((key) => key.name === name && key.revoked_at === null) ?? assert.fail(`no key ${name}`)
   )
 
 const verifyEmail = (
   admin: ClientCalls,
-  { id }: { readonly id: Parameters<ClientCalls["api_keys"]["verify_email"]>[0]["params"]["id"] }
-) => admin.api_keys.verify_email({ params: { id } })
+  { id }: { readonly id: Parameters<ClientCalls["apiKeys"]["verifyEmail"]>[0]["params"]["id"] }
+) => admin.apiKeys.verifyEmail({ params: { id } })
 
 /** Requests an approval. */
 const ask = (admin: ClientCalls) =>
@@ -134,7 +134,7 @@ describe("Email with required verification", () => {
           "the address is not verified",
           "the address is not verified"
         ])
-        assert.isFalse((yield* admin.notification_endpoints.list()).email_notifier)
+        assert.isFalse((yield* admin.notificationEndpoints.list()).email_notifier)
         assert.lengthOf(server.received, 1)
         const [link] = server.received
         assert.deepStrictEqual(link?.to, ["ada@example.org"])
@@ -153,12 +153,12 @@ describe("Email with required verification", () => {
         const verified = yield* keyNamed(admin, name)
         assert.isNotNull(verified.email_verified_at)
         assert.isFalse(verified.email_awaits_verification)
-        assert.isTrue((yield* admin.notification_endpoints.list()).email_notifier)
+        assert.isTrue((yield* admin.notificationEndpoints.list()).email_notifier)
         yield* ask(admin)
         yield* arrived(server, 2)
         assert.strictEqual(server.received[1]?.headers.get("subject"), "Approval requested: test")
 
-        const { entries } = yield* admin.audit_log.list({ query: { target_id: key.id } })
+        const { entries } = yield* admin.auditLog.list({ query: { target_id: key.id } })
         assert.deepStrictEqual(
           entries.map(({ action, actor, detail }) => [action, actor?.name, Object.keys(detail)]).slice(0, 1),
           [["key.email_verified", undefined, []]]
@@ -232,8 +232,8 @@ describe("Email with required verification", () => {
           Buffer.from(token, "base64url").toString("hex")
         ])
           assert.notInclude(stored, form)
-        assert.notInclude(JSON.stringify(yield* admin.api_keys.list({ query: {} })), token)
-        assert.notInclude(JSON.stringify(yield* admin.audit_log.list({ query: {} })), token)
+        assert.notInclude(JSON.stringify(yield* admin.apiKeys.list({ query: {} })), token)
+        assert.notInclude(JSON.stringify(yield* admin.auditLog.list({ query: {} })), token)
       })
     )
   )
@@ -285,7 +285,7 @@ describe("Email with required verification", () => {
           assert.strictEqual(refused.code, "RATE_LIMITED")
           assert.isAbove("retry_after_seconds" in refused ? refused.retry_after_seconds : 0, 1_000)
           // Revoking the key and adding the address again does not evade the limit.
-          yield* admin.api_keys.revoke({ params: { id: key.id }, query: {} })
+          yield* admin.apiKeys.revoke({ params: { id: key.id }, query: {} })
           const again = yield* keyWith(admin, "ada@example.org", "Ada")
           assert.strictEqual((yield* Effect.flip(verifyEmail(admin, again))).code, "RATE_LIMITED")
           const paths = server.received.map(pathIn)
@@ -295,7 +295,7 @@ describe("Email with required verification", () => {
           for (const name of ["Ada", "Ada's other key"])
             assert.isFalse((yield* keyNamed(admin, name)).email_awaits_verification)
           for (const path of paths) assert.strictEqual((yield* press(path)).status, 404)
-          const { entries } = yield* admin.audit_log.list({
+          const { entries } = yield* admin.auditLog.list({
             query: { action: "key.verification_email_requested" }
           })
           assert.deepStrictEqual(
@@ -358,7 +358,7 @@ describe("Email with required verification", () => {
         assert.isTrue(yield* awaits(other, "Ada elsewhere"))
         // Removed and added again, the address stays confirmed.
         for (const name of ["Ada", "same"])
-          yield* admin.api_keys.revoke({ params: { id: (yield* keyNamed(admin, name)).id }, query: {} })
+          yield* admin.apiKeys.revoke({ params: { id: (yield* keyNamed(admin, name)).id }, query: {} })
         assert.isFalse((yield* keyWith(admin, "ada@example.org", "Ada again")).email_awaits_verification)
       })
     )
@@ -377,7 +377,7 @@ describe("Email with required verification", () => {
         yield* keyWith(admin, "grace@example.org")
         yield* arrived(server, 2)
         const remove = Effect.fnUntraced(function* (id: typeof ada.id) {
-          yield* admin.api_keys.revoke({ params: { id }, query: {} })
+          yield* admin.apiKeys.revoke({ params: { id }, query: {} })
           yield* sql`UPDATE api_keys SET revoked_at = now() - interval '91 days' WHERE key_id = ${id}`
           yield* runKeyRetention({ keep: "90 days" })
         })
@@ -553,12 +553,12 @@ describe("Email without required verification", () => {
   live("a key without an address, and a revoked one, cannot be verified, nor another organization's", () =>
     withMail((server, admin) =>
       Effect.gen(function* () {
-        const { key: bare } = yield* admin.api_keys.create({ payload: { name: "bare", preset: "reviewer" } })
+        const { key: bare } = yield* admin.apiKeys.create({ payload: { name: "bare", preset: "reviewer" } })
         assert.strictEqual((yield* Effect.flip(verifyEmail(admin, bare))).code, "EMAIL_NOT_VERIFIABLE")
         const key = yield* keyWith(admin, "ada@example.org")
         const other = yield* (yield* Countersign).client({}, "another organization")
         assert.strictEqual((yield* Effect.flip(verifyEmail(other, key))).code, "NOT_FOUND")
-        yield* admin.api_keys.revoke({ params: { id: key.id }, query: {} })
+        yield* admin.apiKeys.revoke({ params: { id: key.id }, query: {} })
         assert.strictEqual((yield* Effect.flip(verifyEmail(admin, key))).code, "EMAIL_NOT_VERIFIABLE")
         assert.isAtMost(server.received.length, 1)
       })

@@ -30,9 +30,9 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("Endp
   it.effect("the list has the latest 50 deliveries of an endpoint, newest first, without bodies", () =>
     Effect.gen(function* () {
       const { admin, endpoint, params } = yield* seedEndpoint("latest")
-      const first = yield* admin.notification_endpoints.test({ params })
+      const first = yield* admin.notificationEndpoints.test({ params })
       yield* awaitOnlyDelivery(admin, endpoint.id, "delivered")
-      for (let count = 0; count < 50; count++) yield* admin.notification_endpoints.test({ params })
+      for (let count = 0; count < 50; count++) yield* admin.notificationEndpoints.test({ params })
       const list = yield* awaitDeliveries(admin, endpoint.id, allHaveStatus(50, "delivered"))
       assert.notInclude(
         list.map(({ id }) => id),
@@ -75,7 +75,7 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("Endp
       }
       const [third, second, first] = yield* awaitDeliveries(admin, endpoint.id, allHaveStatus(3, "failed"))
       if (first === undefined || second === undefined || third === undefined) return assert.fail("three")
-      const between = yield* admin.notification_endpoints.replay_window({
+      const between = yield* admin.notificationEndpoints.replayDeliveries({
         params,
         payload: { since: second.created_at, until: third.created_at }
       })
@@ -85,7 +85,7 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("Endp
         endpoint.id,
         (list) => list.find((record) => record.id === second.id)?.status === "delivered"
       )
-      const rest = yield* admin.notification_endpoints.replay_window({
+      const rest = yield* admin.notificationEndpoints.replayDeliveries({
         params,
         payload: { since: first.created_at, until: null }
       })
@@ -94,7 +94,7 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("Endp
       const events = receiver.seen.map((seen) => seen.headers["x-svc-event-id"])
       assert.sameMembers(events.slice(3), [first.event_id, second.event_id, third.event_id])
       assert.deepStrictEqual(
-        yield* admin.notification_endpoints.replay_window({ params, payload: { since: first.created_at } }),
+        yield* admin.notificationEndpoints.replayDeliveries({ params, payload: { since: first.created_at } }),
         { queued: 0, skipped: 0 }
       )
 
@@ -122,9 +122,9 @@ layer(service({ environment: coolsDownAfterOne }), { excludeTestServices: true }
     it.effect("two concurrent replays queue a failed delivery once, and it waits for the cooldown", () =>
       Effect.gen(function* () {
         const { admin, endpoint, params, receiver } = yield* seedEndpoint("racing replays", [{ status: 500 }])
-        const { id } = yield* admin.notification_endpoints.test({ params })
+        const { id } = yield* admin.notificationEndpoints.test({ params })
         yield* awaitOnlyDelivery(admin, endpoint.id, "failed")
-        const replay = admin.notification_endpoints.replay({ params: { ...params, delivery: id } })
+        const replay = admin.notificationEndpoints.replayDelivery({ params: { ...params, delivery_id: id } })
         const outcomes = yield* Effect.all([Effect.result(replay), Effect.result(replay)], {
           concurrency: "unbounded"
         })
@@ -139,7 +139,7 @@ layer(service({ environment: coolsDownAfterOne }), { excludeTestServices: true }
         const record = yield* awaitOnlyDelivery(admin, endpoint.id, "pending")
         assert.strictEqual(record.replays, 1)
         assert.strictEqual(record.finished_at, null)
-        const { endpoints } = yield* admin.notification_endpoints.list()
+        const { endpoints } = yield* admin.notificationEndpoints.list()
         assert.isNotNull(endpoints[0]?.cooldown_until)
         assert.strictEqual(endpoints[0]?.consecutive_failures, 1)
         assert.strictEqual(endpoints[0]?.pending_deliveries, 1)
@@ -154,30 +154,32 @@ layer(service({ environment: coolsDownAfterOne }), { excludeTestServices: true }
           { status: 500 },
           { status: 204 }
         ])
-        const { id } = yield* admin.notification_endpoints.test({ params })
+        const { id } = yield* admin.notificationEndpoints.test({ params })
         yield* awaitOnlyDelivery(admin, endpoint.id, "failed")
-        yield* admin.notification_endpoints.test({ params })
+        yield* admin.notificationEndpoints.test({ params })
         yield* awaitDeliveries(admin, endpoint.id, allHaveStatus(2, "failed"))
         assert.lengthOf(receiver.seen, 2)
-        yield* admin.notification_endpoints.replay({ params: { ...params, delivery: id } })
-        yield* admin.notification_endpoints.update({ params, payload: { active: true } })
+        yield* admin.notificationEndpoints.replayDelivery({ params: { ...params, delivery_id: id } })
+        yield* admin.notificationEndpoints.update({ params, payload: { active: true } })
         yield* awaitDeliveries(admin, endpoint.id, (list) =>
           list.some(({ status }) => status === "delivered")
         )
         assert.lengthOf(receiver.seen, 3)
-        assert.isNull((yield* admin.notification_endpoints.list()).endpoints[0]?.cooldown_until)
+        assert.isNull((yield* admin.notificationEndpoints.list()).endpoints[0]?.cooldown_until)
       })
     )
 
     it.effect("a concurrent replay and window replay queue a failed delivery once", () =>
       Effect.gen(function* () {
         const { admin, endpoint, params } = yield* seedEndpoint("replay and bulk", [{ status: 500 }])
-        const { id } = yield* admin.notification_endpoints.test({ params })
+        const { id } = yield* admin.notificationEndpoints.test({ params })
         const failed = yield* awaitOnlyDelivery(admin, endpoint.id, "failed")
         const [one, bulk] = yield* Effect.all(
           [
-            Effect.result(admin.notification_endpoints.replay({ params: { ...params, delivery: id } })),
-            admin.notification_endpoints.replay_window({ params, payload: { since: failed.created_at } })
+            Effect.result(
+              admin.notificationEndpoints.replayDelivery({ params: { ...params, delivery_id: id } })
+            ),
+            admin.notificationEndpoints.replayDeliveries({ params, payload: { since: failed.created_at } })
           ],
           { concurrency: "unbounded" }
         )
@@ -189,14 +191,16 @@ layer(service({ environment: coolsDownAfterOne }), { excludeTestServices: true }
     it.effect("a replay that waits for the removal of its endpoint queues nothing", () =>
       Effect.gen(function* () {
         const { admin, endpoint, params } = yield* seedEndpoint("replay and removal", [{ status: 500 }])
-        const { id } = yield* admin.notification_endpoints.test({ params })
+        const { id } = yield* admin.notificationEndpoints.test({ params })
         yield* awaitOnlyDelivery(admin, endpoint.id, "failed")
         const sql = yield* SqlClient.SqlClient
         const replaying = yield* transaction(
           Effect.gen(function* () {
             yield* sql`DELETE FROM notification_endpoints WHERE endpoint_id = ${endpoint.id}`
             const replay = yield* Effect.forkChild(
-              Effect.flip(admin.notification_endpoints.replay({ params: { ...params, delivery: id } }))
+              Effect.flip(
+                admin.notificationEndpoints.replayDelivery({ params: { ...params, delivery_id: id } })
+              )
             )
             yield* Effect.raceFirst(waitForBlockedStatements(1), Fiber.await(replay))
             return replay
@@ -220,7 +224,7 @@ layer(service({ environment: queueOfTwo }), { excludeTestServices: true })(
       () =>
         Effect.gen(function* () {
           const { admin, endpoint, params } = yield* seedEndpoint("full")
-          const made = yield* Effect.replicateEffect(admin.notification_endpoints.test({ params }), 3)
+          const made = yield* Effect.replicateEffect(admin.notificationEndpoints.test({ params }), 3)
           assert.deepStrictEqual(
             made.map(({ queued }) => queued),
             [true, true, false]
@@ -240,20 +244,22 @@ layer(service({ environment: queueOfTwo }), { excludeTestServices: true })(
           if (event === undefined || test === undefined || waiting === undefined) return assert.fail("four")
           assert.strictEqual(test.id, made[2]?.id)
           const replay = (delivery: DeliveryId) =>
-            Effect.flip(admin.notification_endpoints.replay({ params: { ...params, delivery } }))
+            Effect.flip(
+              admin.notificationEndpoints.replayDelivery({ params: { ...params, delivery_id: delivery } })
+            )
           assert.strictEqual((yield* replay(event.id))._tag, "QUEUE_FULL")
           assert.strictEqual((yield* replay(waiting.id))._tag, "NOT_REPLAYABLE")
           assert.deepStrictEqual(
-            yield* admin.notification_endpoints.replay_window({
+            yield* admin.notificationEndpoints.replayDeliveries({
               params,
               payload: { since: waiting.created_at }
             }),
             { queued: 0, skipped: 2 }
           )
-          const { endpoints } = yield* admin.notification_endpoints.list()
+          const { endpoints } = yield* admin.notificationEndpoints.list()
           assert.strictEqual(endpoints[0]?.pending_deliveries, 2)
-          const detail = yield* admin.notification_endpoints.delivery({
-            params: { ...params, delivery: event.id }
+          const detail = yield* admin.notificationEndpoints.getDelivery({
+            params: { ...params, delivery_id: event.id }
           })
           assert.strictEqual(detail.replays, 0)
           assert.deepStrictEqual(detail.attempt_log, [])
@@ -263,11 +269,11 @@ layer(service({ environment: queueOfTwo }), { excludeTestServices: true })(
     it.effect("removing an endpoint empties its queue", () =>
       Effect.gen(function* () {
         const { admin, endpoint, params } = yield* seedEndpoint("removed")
-        yield* admin.notification_endpoints.test({ params })
+        yield* admin.notificationEndpoints.test({ params })
         const sql = yield* SqlClient.SqlClient
         const queued = sql`SELECT 1 AS waiting FROM delivery_queue WHERE destination_id = ${endpoint.id}`
         assert.lengthOf(yield* queued, 1)
-        yield* admin.notification_endpoints.remove({ params })
+        yield* admin.notificationEndpoints.remove({ params })
         assert.lengthOf(yield* queued, 0)
       })
     )

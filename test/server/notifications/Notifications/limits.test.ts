@@ -42,14 +42,14 @@ layer(service({ environment: limited }), { excludeTestServices: true })("Notific
       const { admin, params, receiver } = yield* seedEndpoint("amplified")
       const endpoints = [params.id]
       for (let more = 0; more < 5; more++) {
-        const { endpoint } = yield* admin.notification_endpoints.create({
+        const { endpoint } = yield* admin.notificationEndpoints.create({
           payload: { url: `${receiver.url}/${more}` }
         })
         endpoints.push(endpoint.id)
       }
       const began = performance.now()
-      for (const id of endpoints) yield* admin.notification_endpoints.test({ params: { id } })
-      for (const id of endpoints) yield* admin.notification_endpoints.test({ params: { id } })
+      for (const id of endpoints) yield* admin.notificationEndpoints.test({ params: { id } })
+      for (const id of endpoints) yield* admin.notificationEndpoints.test({ params: { id } })
       for (const id of endpoints) yield* awaitDeliveries(admin, id, allHaveStatus(2, "delivered"))
       assert.lengthOf(receiver.seen, 12)
       // Four at once, then four a second.
@@ -80,14 +80,14 @@ layer(wildcard, { excludeTestServices: true })("Notifications to many names of o
       const other = yield* (yield* Countersign).client({}, "another")
       const endpoints: Array<{ readonly client: typeof admin; readonly id: EndpointId }> = []
       for (const [index, client] of [admin, admin, other, other].entries()) {
-        const { endpoint } = yield* client.notification_endpoints.create({
+        const { endpoint } = yield* client.notificationEndpoints.create({
           payload: { url: `http://n${index}.attacker.net:${port}/` }
         })
         endpoints.push({ client, id: endpoint.id })
       }
       const began = performance.now()
       for (let count = 0; count < 3; count++)
-        for (const { client, id } of endpoints) yield* client.notification_endpoints.test({ params: { id } })
+        for (const { client, id } of endpoints) yield* client.notificationEndpoints.test({ params: { id } })
       for (const { client, id } of endpoints) {
         const deliveries = yield* awaitDeliveries(client, id, allHaveStatus(3, "delivered"))
         assert.deepStrictEqual(new Set(deliveries.map(({ attempts }) => attempts)), new Set([1]))

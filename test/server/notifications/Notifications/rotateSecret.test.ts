@@ -47,7 +47,7 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("rota
       const { admin, endpoint, params, receiver, secret } = yield* seedEndpoint("rotation")
       const sent = Effect.fnUntraced(function* () {
         const count = receiver.seen.length + 1
-        yield* admin.notification_endpoints.test({ params })
+        yield* admin.notificationEndpoints.test({ params })
         yield* Effect.promise(() => receiver.arrived(count))
         return receiver.seen[count - 1]
       })
@@ -55,22 +55,22 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("rota
       assert.deepStrictEqual(yield* matchingSecrets(yield* sent(), secrets), [0])
 
       const request = { params, headers: { "idempotency-key": "change-it" } }
-      const rotated = yield* admin.notification_endpoints.rotate_secret(request)
-      assert.deepStrictEqual(yield* admin.notification_endpoints.rotate_secret(request), rotated)
+      const rotated = yield* admin.notificationEndpoints.rotateSecret(request)
+      assert.deepStrictEqual(yield* admin.notificationEndpoints.rotateSecret(request), rotated)
       secrets.push(rotated.secret)
       const both = yield* sent()
       assert.deepStrictEqual(yield* matchingSecrets(both, secrets), [0, 1])
       assert.match(String(both?.headers["x-svc-signature"]), /^t=\d+,v1=[0-9a-f]{64},v1=[0-9a-f]{64}$/)
       assert.match(String(both?.headers["webhook-signature"]), /^v1,\S{44} v1,\S{44}$/)
 
-      secrets.push((yield* admin.notification_endpoints.rotate_secret({ params })).secret)
+      secrets.push((yield* admin.notificationEndpoints.rotateSecret({ params })).secret)
       assert.deepStrictEqual(yield* matchingSecrets(yield* sent(), secrets), [1, 2])
 
       const sql = yield* SqlClient.SqlClient
       const racing = yield* transaction(
         Effect.gen(function* () {
           yield* sql`SELECT 1 AS held FROM notification_endpoints WHERE endpoint_id = ${endpoint.id} FOR UPDATE`
-          const rotate = admin.notification_endpoints.rotate_secret({ params })
+          const rotate = admin.notificationEndpoints.rotateSecret({ params })
           const fibers = [yield* Effect.forkChild(rotate), yield* Effect.forkChild(rotate)]
           yield* waitForBlockedStatements(2)
           return fibers
@@ -95,7 +95,7 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("rota
       assert.lengthOf(alone, 1)
       assert.include([3, 4], alone[0])
       const before = receiver.seen.length
-      yield* Effect.flip(admin.notification_endpoints.verify({ params }))
+      yield* Effect.flip(admin.notificationEndpoints.verify({ params }))
       assert.deepStrictEqual(yield* matchingSecrets(receiver.seen[before], secrets), alone, "of a challenge")
 
       yield* (yield* Delivery).runRetention
@@ -115,7 +115,7 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("rota
     Effect.gen(function* () {
       const { admin, endpoint, params } = yield* seedEndpoint("rotated meanwhile")
       const { runRetention } = yield* Delivery
-      yield* admin.notification_endpoints.rotate_secret({ params })
+      yield* admin.notificationEndpoints.rotateSecret({ params })
       const sql = yield* SqlClient.SqlClient
       const previousEnds = (seconds: number) => sql`
         UPDATE notification_endpoints
@@ -156,8 +156,8 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("rota
         { status: 500 }
       ])
       const request = { params, headers: { "idempotency-key": "kept-sealed" } }
-      const rotated = yield* admin.notification_endpoints.rotate_secret(request)
-      const { id } = yield* admin.notification_endpoints.test({ params })
+      const rotated = yield* admin.notificationEndpoints.rotateSecret(request)
+      const { id } = yield* admin.notificationEndpoints.test({ params })
       yield* awaitOnlyDelivery(admin, endpoint.id, "failed")
       const key = yield* (yield* Countersign).key({}, "shown once")
       const path = `/v1/notification-endpoints/${endpoint.id}`

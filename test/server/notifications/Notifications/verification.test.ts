@@ -33,7 +33,7 @@ const endpointWith = Effect.fnUntraced(function* (
 ) {
   let listener: RequestListener = (_, response) => response.writeHead(401).end()
   const port = yield* listening(createServer((request, response) => listener(request, response)))
-  const { endpoint, secret } = yield* admin.notification_endpoints.create({
+  const { endpoint, secret } = yield* admin.notificationEndpoints.create({
     payload: { url: `http://127.0.0.1:${port}/hook` }
   })
   return { params: { id: endpoint.id }, endpoint, secret, configure: () => (listener = make(secret)) }
@@ -41,7 +41,7 @@ const endpointWith = Effect.fnUntraced(function* (
 
 /** The audit log's actions about an endpoint, oldest first. */
 const actions = (admin: ClientCalls, target_id: string) =>
-  Effect.map(admin.audit_log.list({ query: { target_id } }), ({ entries }) =>
+  Effect.map(admin.auditLog.list({ query: { target_id } }), ({ entries }) =>
     entries.map(({ action }) => action).toReversed()
   )
 
@@ -70,7 +70,7 @@ layer(service({ environment: required }), { excludeTestServices: true })(
           })
           assert.isTrue(endpoint.awaits_verification)
           assert.isNull(endpoint.verified_at)
-          const verify = admin.notification_endpoints.verify({ params })
+          const verify = admin.notificationEndpoints.verify({ params })
           // The receiver does not have the secret yet.
           const failure = yield* Effect.flip(verify)
           assert.strictEqual(failure.code, "VERIFICATION_FAILED")
@@ -78,7 +78,7 @@ layer(service({ environment: required }), { excludeTestServices: true })(
           configure()
 
           yield* requestApproval(admin)
-          const { id: tested } = yield* admin.notification_endpoints.test({ params })
+          const { id: tested } = yield* admin.notificationEndpoints.test({ params })
           const [refused, ...others] = yield* awaitDeliveries(admin, params.id, allHaveStatus(1, "failed"))
           assert.deepStrictEqual([refused?.id, refused?.last_error], [tested, "the endpoint is not verified"])
           assert.lengthOf(others, 0)
@@ -116,7 +116,7 @@ layer(service({ environment: required }), { excludeTestServices: true })(
         const outcome = Effect.fnUntraced(function* (body: (request: string) => string) {
           const { configure, params } = yield* respond(body)
           configure()
-          return yield* Effect.option(admin.notification_endpoints.verify({ params }))
+          return yield* Effect.option(admin.notificationEndpoints.verify({ params }))
         })
         const challengeIn = (request: string) => /"challenge":"([^"]+)"/.exec(request)?.[1] ?? ""
         for (const body of [
@@ -139,12 +139,12 @@ layer(service({ environment: required }), { excludeTestServices: true })(
           response.end()
         })
         configure()
-        yield* admin.notification_endpoints.update({ params, payload: { active: false } })
-        const refused = yield* Effect.flip(admin.notification_endpoints.verify({ params }))
+        yield* admin.notificationEndpoints.update({ params, payload: { active: false } })
+        const refused = yield* Effect.flip(admin.notificationEndpoints.verify({ params }))
         assert.strictEqual(refused.code, "ENDPOINT_DISABLED")
         assert.strictEqual(requests, 0)
-        yield* admin.notification_endpoints.update({ params, payload: { active: true } })
-        const failed = yield* Effect.flip(admin.notification_endpoints.verify({ params }))
+        yield* admin.notificationEndpoints.update({ params, payload: { active: true } })
+        const failed = yield* Effect.flip(admin.notificationEndpoints.verify({ params }))
         assert.strictEqual(failed.code, "VERIFICATION_FAILED")
         assert.strictEqual(requests, 1)
       })
@@ -162,11 +162,11 @@ layer(service({ environment: required }), { excludeTestServices: true })(
               received.push(verification.ok ? verification.type : verification.reason)
           })
         )
-        const created = yield* admin.notification_endpoints.create({
+        const created = yield* admin.notificationEndpoints.create({
           payload: { url: `http://127.0.0.1:${port}/` }
         })
         secret = created.secret
-        yield* admin.notification_endpoints.verify({ params: { id: created.endpoint.id } })
+        yield* admin.notificationEndpoints.verify({ params: { id: created.endpoint.id } })
         assert.deepStrictEqual(received, ["verification"])
       })
     )
@@ -180,7 +180,7 @@ layer(service({ environment: { COUNTERSIGN_NOTIFY_CHALLENGES_PER_MINUTE: "2" } }
     Effect.gen(function* () {
       const { admin, endpoint, params } = yield* seedEndpoint("optional")
       assert.isFalse(endpoint.awaits_verification)
-      yield* admin.notification_endpoints.test({ params })
+      yield* admin.notificationEndpoints.test({ params })
       yield* awaitDeliveries(admin, params.id, allHaveStatus(1, "delivered"))
       const key = yield* (yield* Countersign).key({}, "optional")
       const verify = send(`/v1/notification-endpoints/${params.id}/verify`, { key, method: "POST" })
@@ -211,7 +211,7 @@ for (const by of ["HOST", "NETWORK"] as const) {
         for (const { configure } of endpoints) configure()
         const failures = yield* Effect.forEach(
           endpoints,
-          ({ params }) => Effect.flip(admin.notification_endpoints.verify({ params })),
+          ({ params }) => Effect.flip(admin.notificationEndpoints.verify({ params })),
           { concurrency: 5 }
         )
         const codes = failures.map(({ code }) => code)

@@ -21,7 +21,7 @@ const modelTask = Effect.fnUntraced(function* (organization: string, count: numb
   const task = yield* admin.tasks.create({
     payload: { ...sortingTask, provider: { kind: "openai", base_url: model.url, model: "small", price } }
   })
-  const params = { task_id: task.id }
+  const params = { id: task.id }
   const [first, ...others] = sortingExamples(
     ...Array.from({ length: count }, (_, n) => [`message ${n}`, "billing"] as const)
   )
@@ -196,7 +196,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
         )
         const free = yield* admin.tasks.create({ payload: sortingTask })
         const [example] = sortingExamples(["a", "other"])
-        const of = { task_id: free.id }
+        const of = { id: free.id }
         yield* admin.datasets.create({ params: of, payload: { examples: [example!] } })
         const unpriced = yield* Effect.flip(
           admin.comparisons.create({ params: of, payload: { budget: { max_cost: 5 } } })

@@ -25,7 +25,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
               provider: { kind: "openai", base_url: model.url, model: "small", timeout_seconds: 120 }
             }
           })
-          const params = { task_id: task.id }
+          const params = { id: task.id }
           const texts = Array.from({ length: 60 }, (_, index) => [`message ${index}`, "billing"] as const)
           const [first, ...others] = sortingExamples(...texts)
           yield* admin.datasets.create({ params, payload: { examples: [first!, ...others] } })
@@ -58,7 +58,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
 
           const again = yield* admin.comparisons.cancel({ params: { id } })
           assert.deepStrictEqual(again.comparison.finished_at, cancelled.comparison.finished_at)
-          const { entries } = yield* admin.audit_log.list({ query: { target_id: id } })
+          const { entries } = yield* admin.auditLog.list({ query: { target_id: id } })
           assert.deepStrictEqual(
             entries.map(({ action }) => action),
             ["comparison.cancelled", "comparison.created"]
@@ -88,7 +88,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
         const task = yield* admin.tasks.create({
           payload: { ...sortingTask, provider: { ...provider, base_url: model.url } }
         })
-        const params = { task_id: task.id }
+        const params = { id: task.id }
         const [example] = sortingExamples(["a message", "billing"])
         yield* admin.datasets.create({ params, payload: { examples: [example!] } })
         const { comparison } = yield* admin.comparisons.create({

@@ -39,7 +39,7 @@ const readingTask = Effect.fnUntraced(function* (organization: string, expected:
       provider: { kind: "openai", base_url: server.url, model: "reader" }
     }
   })
-  const params = { task_id: task.id }
+  const params = { id: task.id }
   yield* admin.datasets.create({
     params,
     payload: { examples: [{ input: { page: 1 }, answer: { ...expected } }] }
@@ -125,7 +125,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
         )
         const key = yield* countersign.key({}, "misfits")
         const compare = (evaluators: object) =>
-          send(`/v1/tasks/${params.task_id}/comparisons`, {
+          send(`/v1/tasks/${params.id}/comparisons`, {
             key,
             method: "POST",
             body: JSON.stringify({ evaluators })

@@ -22,7 +22,7 @@ const textOf = ({ input: { text } }: ComparisonResult): string => (typeof text =
 /** Compares a candidate with the live release, and returns the completed comparison with its results. */
 const compare = Effect.fnUntraced(function* (
   admin: ClientCalls,
-  params: { readonly task_id: TaskId },
+  params: { readonly id: TaskId },
   payload: NewComparison
 ) {
   const { comparison } = yield* admin.comparisons.create({ params, payload })
@@ -89,7 +89,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
               provider: { kind: "openai", base_url: model.url, model: "small", few_shot: { examples: 50 } }
             }
           })
-          const params = { task_id: task.id }
+          const params = { id: task.id }
           const [first, ...others] = sortingExamples(
             ...Array.from({ length: 30 }, (_, n) => [`message ${n} about the parcel`, "shipping"] as const)
           )

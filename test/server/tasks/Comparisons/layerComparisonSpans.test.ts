@@ -23,12 +23,12 @@ const completion = (answer: object): ScriptedReply => ({
 const newTask = Effect.fnUntraced(function* (organization: string) {
   const { admin } = yield* createTeamClients(organization)
   const peer = yield* startCollector()
-  yield* admin.telemetry_destinations.create({ payload: { url: peer.url, content: true } })
+  yield* admin.telemetryDestinations.create({ payload: { url: peer.url, content: true } })
   const model = yield* startScriptedServer([completion({ category: "billing" })])
   const { id: task_id } = yield* admin.tasks.create({
     payload: { ...sortingTask, provider: { kind: "openai", base_url: model.url, model: "small" } }
   })
-  const params = { task_id }
+  const params = { id: task_id }
   const [example] = sortingExamples(["a private message", "other"])
   yield* admin.datasets.create({ params, payload: { examples: [example!] } })
   const compare = Effect.fnUntraced(function* (payload: NewComparison) {

@@ -49,7 +49,7 @@ const importTexts = Effect.fnUntraced(function* (organization: string, texts: Re
     const found = yield* findNearest(sql, org_id, version, { text }, request)
     return found.map(({ id: example, input, score }) => ({ id: example, text: input["text"], score }))
   })
-  return { admin, params: { task_id: task.id }, dataset, find }
+  return { admin, params: { id: task.id }, dataset, find }
 })
 
 layer(service(), { excludeTestServices: true })("findNearest", (it) => {

@@ -37,7 +37,7 @@ const startImport = Effect.fnUntraced(function* (organization: string) {
   yield* sendLine("first")
   return {
     ...clients,
-    params: { task_id: task.id },
+    params: { id: task.id },
     sendLine,
     finish: Effect.andThen(Queue.end(lines), Fiber.join(importing))
   }
@@ -76,7 +76,7 @@ layer(service(), { excludeTestServices: true })("importLines", (it) => {
       const org_id = yield* (yield* Organizations).findByName("queue")
       const line = JSON.stringify({ input: { text: "second" }, answer: { category: "other" } })
       const second = yield* Effect.forkChild(
-        datasets.importLines(org_id, params.task_id, Stream.make(line), () => Effect.void)
+        datasets.importLines(org_id, params.id, Stream.make(line), () => Effect.void)
       )
       yield* waitForBlockedStatements(1)
       yield* finish
@@ -95,7 +95,7 @@ layer(service(), { excludeTestServices: true })("importLines", (it) => {
         const other = yield* countersign.key({}, "beside the crowd")
         const body = JSON.stringify({ examples: sortingExamples(["a", "other"]) })
         const create = (index: number) =>
-          send(`/v1/tasks/${params.task_id}/datasets`, {
+          send(`/v1/tasks/${params.id}/datasets`, {
             method: "POST",
             key,
             body,
@@ -130,7 +130,7 @@ layer(service(), { excludeTestServices: true })("importLines", (it) => {
         assert.isTrue(Exit.isSuccess(yield* Effect.exit(finish)))
         // The refusal is not stored under the idempotency key: the same request is processed again.
         const { dataset_id } = yield* admin.tasks.get({ params })
-        const retried = yield* send(`/v1/tasks/${params.task_id}/datasets`, {
+        const retried = yield* send(`/v1/tasks/${params.id}/datasets`, {
           method: "POST",
           key,
           body: JSON.stringify({ base_dataset_id: dataset_id, examples: sortingExamples(["a", "other"]) }),

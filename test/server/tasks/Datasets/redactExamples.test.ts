@@ -14,7 +14,7 @@ layer(service(), { excludeTestServices: true })("redactExamples", (it) => {
       const task = yield* admin.tasks.create({
         payload: { ...sortingTask, answer_schema: { type: "object" } }
       })
-      const params = { task_id: task.id }
+      const params = { id: task.id }
       const created = yield* admin.datasets.create({
         params,
         payload: {
@@ -28,7 +28,7 @@ layer(service(), { excludeTestServices: true })("redactExamples", (it) => {
         created.redaction_warning,
         "Protected values were removed from #/examples/1/input/text, #/examples/1/answer/reply"
       )
-      const { examples } = yield* admin.datasets.examples({ params: { id: created.id }, query: {} })
+      const { examples } = yield* admin.datasets.listExamples({ params: { id: created.id }, query: {} })
       assert.deepStrictEqual(
         examples.map(({ answer, input }) => [input, answer]),
         [
@@ -59,7 +59,7 @@ layer(service(), { excludeTestServices: true })("redactExamples", (it) => {
         const task = yield* admin.tasks.create({ payload: { ...sortingTask, input_schema } })
         const refused = yield* Effect.flip(
           admin.datasets.create({
-            params: { task_id: task.id },
+            params: { id: task.id },
             payload: { examples: [{ input: { text: token }, answer: { category: "other" } }] }
           })
         )
@@ -85,7 +85,7 @@ layer(service(), { excludeTestServices: true })("redactExamples", (it) => {
         () => Effect.void
       )
       assert.deepStrictEqual(redacted, { lines: 1, first: [2] })
-      const { examples } = yield* admin.datasets.examples({ params: { id: dataset.id }, query: {} })
+      const { examples } = yield* admin.datasets.listExamples({ params: { id: dataset.id }, query: {} })
       assert.sameMembers(
         examples.map(({ input }) => input["text"]),
         ["plain", "use [REDACTED]", "other"]

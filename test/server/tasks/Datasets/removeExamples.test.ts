@@ -18,10 +18,10 @@ layer(service(), { excludeTestServices: true })("Removing examples from a datase
           ["three", "shipping"]
         )
         const texts = Effect.fnUntraced(function* (id: typeof dataset.id) {
-          const { examples } = yield* admin.datasets.examples({ params: { id } })
+          const { examples } = yield* admin.datasets.listExamples({ params: { id } })
           return examples.map(({ input }) => input["text"]).toSorted()
         })
-        const { examples } = yield* admin.datasets.examples({ params: { id: dataset.id } })
+        const { examples } = yield* admin.datasets.listExamples({ params: { id: dataset.id } })
         const one = examples.find(({ input }) => input["text"] === "one") ?? assert.fail("an example")
         const second = yield* admin.datasets.create({
           params,
@@ -48,7 +48,7 @@ layer(service(), { excludeTestServices: true })("Removing examples from a datase
         // The digest is that of a dataset that never had the removed examples.
         const other = yield* createSortingTask(admin, ["three", "other"], ["four", "other"])
         assert.strictEqual(other.dataset.content_digest, second.content_digest)
-        const { entries } = yield* admin.audit_log.list({ query: { action: "dataset.created" } })
+        const { entries } = yield* admin.auditLog.list({ query: { action: "dataset.created" } })
         assert.deepInclude(entries.find(({ target_id }) => target_id === second.id)?.detail, { removed: 2 })
         // What was removed can be added again.
         const third = yield* admin.datasets.create({
@@ -67,7 +67,7 @@ layer(service(), { excludeTestServices: true })("Removing examples from a datase
         const { dataset, params } = yield* createSortingTask(admin, ["one", "billing"], ["two", "billing"])
         const { admin: stranger } = yield* createTeamClients("owner of another example")
         const theirs = yield* createSortingTask(stranger, ["one", "billing"])
-        const { examples } = yield* stranger.datasets.examples({ params: { id: theirs.dataset.id } })
+        const { examples } = yield* stranger.datasets.listExamples({ params: { id: theirs.dataset.id } })
         const remove = (...selected: ReadonlyArray<ExampleId | { readonly text: string }>) =>
           admin.datasets.create({ params, payload: { base_dataset_id: dataset.id, remove: selected } })
         const refused = yield* Effect.flip(remove({ text: "one" }, { text: "three" }, examples[0]!.id))

@@ -108,13 +108,13 @@ layer(service(), { excludeTestServices: true })("Feedback › values, labels and
   it.effect("the quality has the mean of the values and the counts of the labels", () =>
     Effect.gen(function* () {
       const { admin, give, task } = yield* createRun("quality of values")
-      const params = { task_id: task.id }
+      const params = { id: task.id }
       yield* give({ score: 1 })
       yield* give({ score_value: 0.25, score_label: "too long" })
       yield* give({ score_value: -0.75, score_label: "too long" })
       const deleted = yield* give({ score_value: 0.9, score_label: "rude" })
       yield* give({ score: -1, score_label: "wrong" })
-      const before = yield* admin.feedback.quality({ params, query: {} })
+      const before = yield* admin.feedback.getQuality({ params, query: {} })
       assert.deepStrictEqual(before.releases[0]?.labels, [
         { label: "too long", count: 2 },
         { label: "rude", count: 1 },
@@ -124,7 +124,7 @@ layer(service(), { excludeTestServices: true })("Feedback › values, labels and
       const {
         days: [day],
         releases: [total]
-      } = yield* admin.feedback.quality({ params, query: {} })
+      } = yield* admin.feedback.getQuality({ params, query: {} })
       assert.closeTo(total?.score_mean ?? Number.NaN, (1 + 0.25 - 0.75 - 1) / 4, 1e-9)
       assert.strictEqual(day?.score_mean, total?.score_mean)
       assert.deepInclude(total, { positive: 1, neutral: 1, negative: 2 })

@@ -24,7 +24,7 @@ layer(service(), { excludeTestServices: true })("previewPromotion", (it) => {
       const preview = yield* transaction(
         Effect.gen(function* () {
           yield* sql`LOCK TABLE feedback IN ACCESS EXCLUSIVE MODE`
-          const previewing = yield* Effect.forkDetach(reviewer.feedback.preview({ params }))
+          const previewing = yield* Effect.forkDetach(reviewer.feedback.previewPromotion({ params }))
           // It has read the newest version, and waits for the corrections.
           yield* waitForBlockedStatements(1)
           yield* sql`UPDATE tasks SET dataset_id = ${next} WHERE task_id = ${task.id}`
@@ -37,7 +37,7 @@ layer(service(), { excludeTestServices: true })("previewPromotion", (it) => {
         preview.corrections.map((correction) => [correction.id, correction.status]),
         [[id, "staged"]]
       )
-      assert.strictEqual((yield* reviewer.feedback.preview({ params })).base_dataset_id, next)
+      assert.strictEqual((yield* reviewer.feedback.previewPromotion({ params })).base_dataset_id, next)
     })
   )
 })

@@ -19,7 +19,7 @@ layer(service(), { excludeTestServices: true })("promoteStaged", (it) => {
       const rejected = yield* correct(fresh, { category: "shipping" })
       yield* reviewer.feedback.reject({ params: { id: rejected.id }, payload: {} })
 
-      const preview = yield* reviewer.feedback.preview({ params })
+      const preview = yield* reviewer.feedback.previewPromotion({ params })
       assert.strictEqual(preview.base_dataset_id, dataset.id)
       assert.deepStrictEqual(
         preview.corrections.map(({ correction, id, input }) => ({ correction, id, input })),
@@ -37,7 +37,7 @@ layer(service(), { excludeTestServices: true })("promoteStaged", (it) => {
         superseded_count: 1,
         next_cursor: null
       })
-      assert.deepStrictEqual(yield* admin.feedback.preview({ params }), preview)
+      assert.deepStrictEqual(yield* admin.feedback.previewPromotion({ params }), preview)
 
       const {
         dataset: made,
@@ -55,7 +55,7 @@ layer(service(), { excludeTestServices: true })("promoteStaged", (it) => {
       })
       assert.deepStrictEqual(promoted, [third.id, second.id])
       assert.notStrictEqual(feedback_revision, preview.feedback_revision)
-      const { examples } = yield* admin.datasets.examples({ params: { id: made.id } })
+      const { examples } = yield* admin.datasets.listExamples({ params: { id: made.id } })
       assert.sameDeepMembers(
         examples.map(({ answer, input, source_feedback_id }) => ({ answer, input, source_feedback_id })),
         [
@@ -80,13 +80,13 @@ layer(service(), { excludeTestServices: true })("promoteStaged", (it) => {
 
       // The live release and the old version are unchanged.
       assert.strictEqual((yield* admin.tasks.get({ params })).live_release_id, task.live_release_id)
-      assert.lengthOf((yield* admin.datasets.examples({ params: { id: dataset.id } })).examples, 1)
-      const { entries } = yield* admin.audit_log.list({ query: { action: "feedback.promoted" } })
+      assert.lengthOf((yield* admin.datasets.listExamples({ params: { id: dataset.id } })).examples, 1)
+      const { entries } = yield* admin.auditLog.list({ query: { action: "feedback.promoted" } })
       assert.deepStrictEqual(
         entries.map(({ detail, target_id }) => ({ detail, target_id })),
         [{ target_id: made.id, detail: { task_id: task.id, promoted: 2, superseded: 1 } }]
       )
-      assert.deepInclude(yield* admin.feedback.preview({ params }), {
+      assert.deepInclude(yield* admin.feedback.previewPromotion({ params }), {
         base_dataset_id: made.id,
         feedback_revision,
         corrections: [],
@@ -99,7 +99,7 @@ layer(service(), { excludeTestServices: true })("promoteStaged", (it) => {
     Effect.gen(function* () {
       const { admin, integration, reviewer } = yield* createDesk("first version")
       const task = yield* admin.tasks.create({ payload: sortingTask })
-      const params = { task_id: task.id }
+      const params = { id: task.id }
       const { trace_id } = yield* admin.tasks.run({
         params,
         payload: { input: { text: "hi" }, answer: { category: "other" } }
@@ -108,7 +108,7 @@ layer(service(), { excludeTestServices: true })("promoteStaged", (it) => {
         payload: { inference_log_id: trace_id, score: -1, correction: { category: "billing" } }
       })
       yield* reviewer.feedback.stage({ params: { id } })
-      const preview = yield* reviewer.feedback.preview({ params })
+      const preview = yield* reviewer.feedback.previewPromotion({ params })
       assert.isNull(preview.base_dataset_id)
       const { dataset } = yield* admin.feedback.promote({
         params,
@@ -124,7 +124,7 @@ layer(service(), { excludeTestServices: true })("promoteStaged", (it) => {
       Effect.gen(function* () {
         const { admin, integration, reviewer } = yield* createDesk("equal inputs")
         const task = yield* admin.tasks.create({ payload: sortingTask })
-        const params = { task_id: task.id }
+        const params = { id: task.id }
         const input = { text: "hi" }
         const corrected = Effect.fnUntraced(function* (category: string) {
           const run = yield* admin.tasks.run({ params, payload: { input, answer: { category: "other" } } })
@@ -134,7 +134,7 @@ layer(service(), { excludeTestServices: true })("promoteStaged", (it) => {
         const earlier = yield* corrected("billing")
         const later = yield* corrected("shipping")
         for (const id of [earlier, later]) yield* reviewer.feedback.stage({ params: { id } })
-        const { feedback_revision, ...preview } = yield* reviewer.feedback.preview({ params })
+        const { feedback_revision, ...preview } = yield* reviewer.feedback.previewPromotion({ params })
         assert.deepInclude(preview, {
           correction_count: 1,
           superseded: [{ id: earlier, superseded_by: later }],
@@ -151,7 +151,7 @@ layer(service(), { excludeTestServices: true })("promoteStaged", (it) => {
         assert.strictEqual((yield* admin.feedback.get({ params: { id: earlier } })).status, "superseded")
         const { answer } = yield* admin.tasks.run({ params, payload: { input } })
         assert.deepStrictEqual(answer, { category: "shipping" })
-        const { examples } = yield* admin.datasets.examples({ params: { id: dataset.id } })
+        const { examples } = yield* admin.datasets.listExamples({ params: { id: dataset.id } })
         assert.deepStrictEqual(
           examples.map(({ source_feedback_id }) => source_feedback_id),
           [later]
@@ -166,7 +166,7 @@ layer(service(), { excludeTestServices: true })("promoteStaged", (it) => {
       const token = (letter: string) => `use ghp_16C7e42F292c6912E7710c838347Ae178B4${letter}`
       const earlier = yield* stage((yield* correct(yield* run(token("a")), { category: "billing" })).id)
       const later = yield* stage((yield* correct(yield* run(token("b")), { category: "shipping" })).id)
-      const preview = yield* reviewer.feedback.preview({ params })
+      const preview = yield* reviewer.feedback.previewPromotion({ params })
       assert.deepInclude(preview, {
         superseded: [{ id: earlier.id, superseded_by: later.id }],
         examples_added: 1,
@@ -178,7 +178,7 @@ layer(service(), { excludeTestServices: true })("promoteStaged", (it) => {
       })
       assert.strictEqual(promotion.dataset.example_count, 2)
       const again = yield* stage((yield* correct(yield* run(token("c")), { category: "other" })).id)
-      const next = yield* reviewer.feedback.preview({ params })
+      const next = yield* reviewer.feedback.previewPromotion({ params })
       assert.deepInclude(next, { examples_added: 0, examples_replaced: 1, example_count: 2 })
       const { dataset: made, promoted } = yield* admin.feedback.promote({
         params,
@@ -201,10 +201,10 @@ layer(service(), { excludeTestServices: true })("promoteStaged", (it) => {
           (yield* correct(yield* run("pay with ABC-111"), { category: "billing" })).id
         )
         const later = yield* stage((yield* correct(yield* run("pay with ABC-222"), { category: "other" })).id)
-        yield* admin.redaction_settings.replace({
+        yield* admin.redactionSettings.replace({
           payload: { patterns: [{ name: "code", pattern: "ABC-[0-9]+" }] }
         })
-        const { feedback_revision } = yield* admin.feedback.preview({ params })
+        const { feedback_revision } = yield* admin.feedback.previewPromotion({ params })
         const { dataset: made, promoted } = yield* admin.feedback.promote({
           params,
           payload: { base_dataset_id: dataset.id, expected_feedback_revision: feedback_revision }
@@ -224,8 +224,8 @@ layer(service(), { excludeTestServices: true })("promoteStaged", (it) => {
       const one = yield* corrected("one", "billing")
       const two = yield* corrected("two", "billing")
       const newer = yield* corrected("one", "other")
-      const all = yield* reviewer.feedback.preview({ params })
-      const preview = yield* reviewer.feedback.preview_selection({ params, payload: { feedback_ids: [one] } })
+      const all = yield* reviewer.feedback.previewPromotion({ params })
+      const preview = yield* reviewer.feedback.previewSelection({ params, payload: { feedback_ids: [one] } })
       assert.deepInclude(preview, {
         correction_count: 1,
         superseded: [],
@@ -242,7 +242,7 @@ layer(service(), { excludeTestServices: true })("promoteStaged", (it) => {
       const { dataset: made, feedback_revision, promoted } = yield* promote(preview.feedback_revision)
       assert.deepStrictEqual(promoted, [one])
       assert.strictEqual(made.example_count, 2)
-      const rest = yield* reviewer.feedback.preview({ params })
+      const rest = yield* reviewer.feedback.previewPromotion({ params })
       assert.strictEqual(rest.feedback_revision, feedback_revision)
       assert.sameMembers(
         rest.corrections.map(({ id }) => id),
@@ -258,14 +258,14 @@ layer(service(), { excludeTestServices: true })("promoteStaged", (it) => {
         )
       }
       const unknown = yield* Effect.flip(
-        reviewer.feedback.preview_selection({ params, payload: { feedback_ids: [two, one] } })
+        reviewer.feedback.previewSelection({ params, payload: { feedback_ids: [two, one] } })
       )
       assert.strictEqual(unknown._tag, "FEEDBACK_CHANGED")
       // Corrections of another task are not staged corrections of this one.
       const other = yield* createDesk("selection elsewhere")
       assert.strictEqual(
         yield* tagOf(
-          other.reviewer.feedback.preview_selection({
+          other.reviewer.feedback.previewSelection({
             params: other.params,
             payload: { feedback_ids: [two] }
           })
@@ -284,9 +284,12 @@ layer(service(), { excludeTestServices: true })("promoteStaged", (it) => {
         const trace_id = yield* run(letter.repeat(50) + "é".repeat(60_000))
         ids.push((yield* stage((yield* correct(trace_id, { category: "billing" })).id)).id)
       }
-      const preview = yield* reviewer.feedback.preview({ params })
+      const preview = yield* reviewer.feedback.previewPromotion({ params })
       assert.lengthOf(preview.corrections, 2)
-      const next = yield* reviewer.feedback.preview({ params, query: { cursor: preview.next_cursor! } })
+      const next = yield* reviewer.feedback.previewPromotion({
+        params,
+        query: { cursor: preview.next_cursor! }
+      })
       assert.deepStrictEqual(
         [...preview.corrections, ...next.corrections].map(({ id }) => id as string),
         ids.toReversed()
@@ -306,13 +309,13 @@ layer(service(), { excludeTestServices: true })("promoteStaged", (it) => {
         const { admin, correct, dataset, params, run, stage } = yield* createDesk("conflicts")
         const promote = (base_dataset_id: typeof dataset.id | null, expected_feedback_revision: string) =>
           admin.feedback.promote({ params, payload: { base_dataset_id, expected_feedback_revision } })
-        const empty = yield* admin.feedback.preview({ params })
+        const empty = yield* admin.feedback.previewPromotion({ params })
         assert.strictEqual(yield* tagOf(promote(dataset.id, empty.feedback_revision)), "NOTHING_STAGED")
 
         yield* stage((yield* correct(yield* run("one"), { category: "billing" })).id)
-        const old = yield* admin.feedback.preview({ params })
+        const old = yield* admin.feedback.previewPromotion({ params })
         yield* stage((yield* correct(yield* run("two"), { category: "billing" })).id)
-        const { feedback_revision } = yield* admin.feedback.preview({ params })
+        const { feedback_revision } = yield* admin.feedback.previewPromotion({ params })
         const stale = yield* Effect.flip(promote(dataset.id, old.feedback_revision))
         assert.strictEqual(stale._tag, "FEEDBACK_CHANGED")
         if (stale._tag === "FEEDBACK_CHANGED") {
@@ -334,7 +337,7 @@ layer(service(), { excludeTestServices: true })("promoteStaged", (it) => {
           '{"base_dataset_id":null}',
           `{"base_dataset_id":5,"expected_feedback_revision":"x"}`
         ]) {
-          const answer = yield* send(`/v1/tasks/${params.task_id}/feedback/promote`, {
+          const answer = yield* send(`/v1/tasks/${params.id}/feedback/promote`, {
             method: "POST",
             key,
             body
@@ -350,7 +353,7 @@ layer(service(), { excludeTestServices: true })("promoteStaged", (it) => {
       for (let count = 0; count < 5; count++) {
         yield* stage((yield* correct(yield* run(`text ${count}`), { category: "billing" })).id)
       }
-      const { feedback_revision } = yield* admin.feedback.preview({ params })
+      const { feedback_revision } = yield* admin.feedback.previewPromotion({ params })
       const payload = { base_dataset_id: dataset.id, expected_feedback_revision: feedback_revision }
       const outcomes = yield* Effect.all(
         Array.from({ length: 20 }, () => Effect.result(admin.feedback.promote({ params, payload }))),
@@ -378,7 +381,7 @@ layer(service(), { excludeTestServices: true })("promoteStaged", (it) => {
       /** Behaves like a client: previews, promotes the preview, and starts again after a conflict. */
       const promoter: Effect.Effect<void, unknown> = Effect.gen(function* () {
         while (versions.reduce((sum, { promoted }) => sum + promoted.length, 0) < ids.length) {
-          const { base_dataset_id, feedback_revision } = yield* admin.feedback.preview({ params })
+          const { base_dataset_id, feedback_revision } = yield* admin.feedback.previewPromotion({ params })
           yield* admin.feedback
             .promote({ params, payload: { base_dataset_id, expected_feedback_revision: feedback_revision } })
             .pipe(
@@ -428,10 +431,10 @@ layer(service(), { excludeTestServices: true })("promoteStaged", (it) => {
         FROM feedback, generate_series(1, 3000) AS n
         WHERE feedback_id = ${id}
       `
-      const preview = yield* admin.feedback.preview({ params, query: { limit: 100 } })
+      const preview = yield* admin.feedback.previewPromotion({ params, query: { limit: 100 } })
       assert.lengthOf(preview.corrections, 100)
       assert.deepInclude(preview, { correction_count: 3001, examples_added: 3001 })
-      const next = yield* admin.feedback.preview({
+      const next = yield* admin.feedback.previewPromotion({
         params,
         query: { limit: 1, cursor: preview.next_cursor! }
       })

@@ -14,7 +14,7 @@ layer(service(), { excludeTestServices: true })("Feedback › quality", (it) => 
       const { admin } = yield* createTeamClients("quality")
       const { params, task } = yield* createSortingTask(admin, ["a", "other"])
       const quality = (days?: number) =>
-        admin.feedback.quality({ params, query: days === undefined ? {} : { days } })
+        admin.feedback.getQuality({ params, query: days === undefined ? {} : { days } })
       assert.deepStrictEqual(yield* quality(), { releases: [], days: [] })
 
       const run = (payload: { readonly answer?: { readonly category: string } } = {}) =>
@@ -101,7 +101,7 @@ layer(service(), { excludeTestServices: true })("Feedback › quality", (it) => 
           ({ id }) => admin.feedback.remove({ params: { id } }),
           { concurrency: 40, discard: true }
         )
-      const counts = Effect.map(admin.feedback.quality({ params, query: {} }), ({ releases }) =>
+      const counts = Effect.map(admin.feedback.getQuality({ params, query: {} }), ({ releases }) =>
         releases.map(({ negative, positive, release_id }) => [release_id, positive, negative])
       )
       assert.deepStrictEqual(yield* counts, [[task.live_release_id, 150, 150]])

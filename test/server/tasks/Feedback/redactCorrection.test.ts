@@ -66,7 +66,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
               ({ correction }) => correction?.["note"]
             )
           assert.strictEqual(yield* redacted("nothing to see"), "nothing to see")
-          const { endpoint, secret } = yield* admin.notification_endpoints.create({
+          const { endpoint, secret } = yield* admin.notificationEndpoints.create({
             payload: { url: "http://127.0.0.1:9/hook" }
           })
           const coded = secret.slice("whsec_".length)
@@ -75,12 +75,12 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
           assert.strictEqual(yield* redacted(Buffer.from(coded).toString("base64")), "[REDACTED]")
           assert.strictEqual(yield* redacted(`${coded.slice(0, 20)}\r\n  ${coded.slice(20)}`), "[REDACTED]")
           assert.strictEqual(yield* redacted([...coded].join("\u200b")), "[REDACTED]")
-          const renewed = yield* admin.notification_endpoints.rotate_secret({ params: { id: endpoint.id } })
+          const renewed = yield* admin.notificationEndpoints.rotateSecret({ params: { id: endpoint.id } })
           const newer = renewed.secret.slice("whsec_".length)
           assert.strictEqual(yield* redacted(`${coded} ${newer}`), "[REDACTED] [REDACTED]")
 
           const header = "Basil-the-third-likes-marmalade"
-          yield* admin.telemetry_destinations.create({
+          yield* admin.telemetryDestinations.create({
             payload: { url: "http://127.0.0.1:9/v1/traces", headers: { authorization: `Bearer ${header}` } }
           })
           assert.strictEqual(
@@ -113,7 +113,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
           const gateway = "Cousin-Clara-plays-the-tuba-on-the-roof"
           const { id: task_id } = yield* admin.tasks.create({ payload: sortingTask })
           yield* admin.tasks.update({
-            params: { task_id },
+            params: { id: task_id },
             payload: {
               provider: {
                 kind: "anthropic",

@@ -81,7 +81,7 @@ layer(service(), { excludeTestServices: true })("reviewFeedback", (it) => {
       const params = { id }
       const pending = yield* reviewer.feedback.get({ params })
       yield* reviewer.feedback.stage({ params })
-      const before = yield* reviewer.feedback.preview({ params: task })
+      const before = yield* reviewer.feedback.previewPromotion({ params: task })
       const unstaged = yield* reviewer.feedback.unstage({ params })
       assert.deepInclude(unstaged, {
         status: "pending",
@@ -91,8 +91,8 @@ layer(service(), { excludeTestServices: true })("reviewFeedback", (it) => {
       })
       assert.deepStrictEqual(yield* reviewer.feedback.unstage({ params }), unstaged)
       assert.deepStrictEqual(yield* reviewer.feedback.get({ params }), pending)
-      assert.strictEqual((yield* reviewer.feedback.preview({ params: task })).correction_count, 0)
-      const { entries } = yield* admin.audit_log.list({ query: { action: "feedback.unstaged" } })
+      assert.strictEqual((yield* reviewer.feedback.previewPromotion({ params: task })).correction_count, 0)
+      const { entries } = yield* admin.auditLog.list({ query: { action: "feedback.unstaged" } })
       assert.deepStrictEqual(
         entries.map(({ actor, target_id }) => [actor?.name, target_id]),
         [["Ben", id]]
@@ -110,7 +110,9 @@ layer(service(), { excludeTestServices: true })("reviewFeedback", (it) => {
 
       const other = { id: (yield* correct(yield* run("kept"), { category: "billing" })).id }
       yield* reviewer.feedback.stage({ params: other })
-      const { base_dataset_id, feedback_revision } = yield* reviewer.feedback.preview({ params: task })
+      const { base_dataset_id, feedback_revision } = yield* reviewer.feedback.previewPromotion({
+        params: task
+      })
       yield* admin.feedback.promote({
         params: task,
         payload: { base_dataset_id, expected_feedback_revision: feedback_revision }
@@ -139,7 +141,7 @@ layer(service(), { excludeTestServices: true })("reviewFeedback", (it) => {
       const own = yield* correct("other")
       const refused = yield* Effect.flip(admin.feedback.stage({ params: own }))
       assert.strictEqual(refused._tag, "SELF_REVIEW")
-      const made = yield* admin.api_keys.create({ payload: { name: "second", preset: "reviewer" } })
+      const made = yield* admin.apiKeys.create({ payload: { name: "second", preset: "reviewer" } })
       const throughNewKey = yield* send(`/v1/feedback/${own.id}/stage`, { method: "POST", key: made.secret })
       assert.deepStrictEqual([throughNewKey.status, throughNewKey.body["code"]], [403, "SELF_REVIEW"])
       // What is staged can be staged again, un-staged and rejected by its submitter.
@@ -150,7 +152,7 @@ layer(service(), { excludeTestServices: true })("reviewFeedback", (it) => {
       assert.strictEqual((yield* reviewer.feedback.stage({ params: own })).status, "staged")
       const task = yield* admin.tasks.create({ payload: { ...sortingTask, self_review: false } })
       assert.isFalse(task.self_review)
-      const { entries } = yield* admin.audit_log.list({ query: { action: "task.updated" } })
+      const { entries } = yield* admin.auditLog.list({ query: { action: "task.updated" } })
       assert.deepStrictEqual(entries[0]?.detail, { changed: ["self_review"] })
     })
   )

@@ -29,7 +29,7 @@ layer(service(), { excludeTestServices: true })("Feedback.reviewMany", (it) => {
         payload: { inference_log_id: yield* run("scored"), score: 1 }
       })
       const missing = yield* FeedbackId.generate
-      const { results } = yield* reviewer.feedback.review_many({
+      const { results } = yield* reviewer.feedback.reviewMany({
         payload: { feedback_ids: [missing, pending, staged, rejected, scored.id], verdict: "stage" }
       })
       assert.deepStrictEqual(
@@ -48,7 +48,7 @@ layer(service(), { excludeTestServices: true })("Feedback.reviewMany", (it) => {
       assert.deepInclude(detail, { status: "staged", review_note: null })
       assert.strictEqual(detail.reviewed_by?.name, "Ben")
 
-      const back = yield* reviewer.feedback.review_many({
+      const back = yield* reviewer.feedback.reviewMany({
         payload: { feedback_ids: [pending, staged], verdict: "unstage" }
       })
       assert.deepStrictEqual(
@@ -63,14 +63,14 @@ layer(service(), { excludeTestServices: true })("Feedback.reviewMany", (it) => {
       const desk = yield* createDesk("note many")
       const ids = yield* correctRuns(desk, 2)
       const payload = { feedback_ids: ids, verdict: "reject" as const, note: "No: password: hunter2" }
-      const first = yield* desk.reviewer.feedback.review_many({ payload })
-      const again = yield* desk.reviewer.feedback.review_many({ payload: { ...payload, note: "again" } })
+      const first = yield* desk.reviewer.feedback.reviewMany({ payload })
+      const again = yield* desk.reviewer.feedback.reviewMany({ payload: { ...payload, note: "again" } })
       assert.deepStrictEqual(again, first)
       for (const id of ids) {
         const { review_note } = yield* desk.reviewer.feedback.get({ params: { id } })
         assert.strictEqual(review_note, "No: password: [REDACTED]")
       }
-      const { entries } = yield* desk.admin.audit_log.list({ query: { action: "feedback.rejected" } })
+      const { entries } = yield* desk.admin.auditLog.list({ query: { action: "feedback.rejected" } })
       assert.sameMembers(
         entries.map(({ target_id }) => target_id),
         [...ids]
@@ -84,14 +84,14 @@ layer(service(), { excludeTestServices: true })("Feedback.reviewMany", (it) => {
       const feedback_ids = yield* correctRuns(desk, 8)
       const [, rejections] = yield* Effect.all(
         [
-          desk.reviewer.feedback.review_many({ payload: { feedback_ids, verdict: "stage" } }),
-          desk.admin.feedback.review_many({ payload: { feedback_ids, verdict: "reject" } })
+          desk.reviewer.feedback.reviewMany({ payload: { feedback_ids, verdict: "stage" } }),
+          desk.admin.feedback.reviewMany({ payload: { feedback_ids, verdict: "reject" } })
         ],
         { concurrency: "unbounded" }
       )
       // A staged correction can still be rejected, and a rejected one cannot be staged.
       assert.isTrue(rejections.results.every(({ status }) => status === "rejected"))
-      const { entries } = yield* desk.admin.audit_log.list({ query: { action: "feedback.rejected" } })
+      const { entries } = yield* desk.admin.auditLog.list({ query: { action: "feedback.rejected" } })
       assert.lengthOf(entries, feedback_ids.length)
     })
   )
@@ -102,7 +102,7 @@ layer(service(), { excludeTestServices: true })("Feedback.reviewMany", (it) => {
       const desk = yield* createDesk("own many")
       const own = yield* correctRuns(desk, 1)
       yield* desk.admin.tasks.update({ params: desk.params, payload: { self_review: false } })
-      const reviewed = yield* desk.integration.feedback.review_many({
+      const reviewed = yield* desk.integration.feedback.reviewMany({
         payload: { feedback_ids: [...theirs, ...own], verdict: "stage" }
       })
       assert.deepStrictEqual(
@@ -133,7 +133,7 @@ layer(service(), { excludeTestServices: true })("Feedback.reviewMany", (it) => {
       const runtime = yield* client({ preset: "runtime" }, "bounded many")
       assert.strictEqual(
         yield* tagOf(
-          runtime.feedback.review_many({ payload: { feedback_ids: ids.slice(0, 1), verdict: "stage" } })
+          runtime.feedback.reviewMany({ payload: { feedback_ids: ids.slice(0, 1), verdict: "stage" } })
         ),
         "INSUFFICIENT_SCOPE"
       )

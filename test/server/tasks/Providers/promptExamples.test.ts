@@ -23,7 +23,7 @@ const learningTask = Effect.fnUntraced(function* (organization: string, settings
   const model = yield* startLearningModel
   const provider: NewProvider = { kind: "openai", base_url: model.url, model: "small", ...settings }
   const task = yield* admin.tasks.create({ payload: { ...sortingTask, provider } })
-  const params = { task_id: task.id }
+  const params = { id: task.id }
   const [first, ...others] = sortingExamples(...messages)
   const dataset = yield* admin.datasets.create({ params, payload: { examples: [first!, ...others] } })
   const ask = (text: string) => admin.tasks.run({ params, payload: { input: { text } } })
@@ -33,7 +33,7 @@ const learningTask = Effect.fnUntraced(function* (organization: string, settings
 /** Compares the newest dataset version with the live release, and releases it. */
 const release = Effect.fnUntraced(function* (
   admin: ClientCalls,
-  params: { readonly task_id: TaskId },
+  params: { readonly id: TaskId },
   dataset_id: DatasetId
 ) {
   const { comparison } = yield* admin.comparisons.create({ params, payload: { candidate: { dataset_id } } })
@@ -58,7 +58,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
           payload: { inference_log_id: wrong.trace_id, score: -1, correction: { category: "billing" } }
         })
         yield* reviewer.feedback.stage({ params: { id: feedback.id } })
-        const preview = yield* admin.feedback.preview({ params, query: {} })
+        const preview = yield* admin.feedback.previewPromotion({ params, query: {} })
         const { dataset: next } = yield* admin.feedback.promote({
           params,
           payload: { base_dataset_id: dataset.id, expected_feedback_revision: preview.feedback_revision }
@@ -71,7 +71,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
 
         // The run names its examples, nearest first; the prompt has them nearest last.
         const { items } = yield* admin.datasets
-          .examples({ params: { id: next.id }, query: {} })
+          .listExamples({ params: { id: next.id }, query: {} })
           .pipe(Effect.map(({ examples }) => ({ items: examples })))
         const promoted = items.find(({ input }) => input["text"] === "my invoice is double unpaid")
         assert.strictEqual(after.examples[0]?.id, promoted?.id)
@@ -148,7 +148,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
           }
         })
         const text = "hello {{input.text}} $&"
-        yield* admin.tasks.run({ params: { task_id: task.id }, payload: { input: { text } } })
+        yield* admin.tasks.run({ params: { id: task.id }, payload: { input: { text } } })
         assert.include(model.prompts[0]?.instructions, `Sort this: ${text}\n\n`)
       }).pipe(Effect.scoped)
     )

@@ -45,7 +45,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
           const { id: task_id } = yield* admin.tasks.create({ payload: { ...sortingTask, provider } })
           // The first run locks the schemas, which needs a transaction.
           const answer = { category: "other" }
-          yield* admin.tasks.run({ params: { task_id }, payload: { input: { text: "a" }, answer } })
+          yield* admin.tasks.run({ params: { id: task_id }, payload: { input: { text: "a" }, answer } })
           const key = yield* (yield* Countersign).key({ preset: "runtime" }, "contention")
           const principal = yield* (yield* ApiKeys).verify(key)
           const crowd = yield* Effect.forkChild(

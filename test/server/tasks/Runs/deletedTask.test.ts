@@ -53,7 +53,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
         yield* evictSchemas
         assert.strictEqual(yield* tagOf(run("late")), "NOT_FOUND")
         const key = yield* (yield* Countersign).key({}, "deleted before a run")
-        const { status } = yield* send(`/v1/tasks/${params.task_id}/run`, {
+        const { status } = yield* send(`/v1/tasks/${params.id}/run`, {
           method: "POST",
           key,
           headers: { "idempotency-key": "late" },
@@ -109,7 +109,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
         ])
         const provider = { kind: "openai", base_url: model.url, model: "small" } as const
         const { id: task_id } = yield* admin.tasks.create({ payload: { ...sortingTask, provider } })
-        const run = admin.tasks.run({ params: { task_id }, payload: { input: { text: "a" } } })
+        const run = admin.tasks.run({ params: { id: task_id }, payload: { input: { text: "a" } } })
         yield* run
         const { answer } = yield* whileBlocked(
           "provider_keys",

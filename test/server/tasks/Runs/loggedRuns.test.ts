@@ -72,7 +72,7 @@ layer(service(), { excludeTestServices: true })("Runs › logged answers", (it) 
       const sql = yield* SqlClient.SqlClient
       const { admin, runtime } = yield* createTeamClients("elsewhere")
       const { dataset, params } = yield* createSortingTask(admin, ["a", "other"])
-      const { task_id } = params
+      const { id: task_id } = params
       const log = runtime.tasks.run({ params, payload: { input, answer } })
       const first = yield* log
       assert.strictEqual(first.dataset_id, dataset.id)
@@ -186,18 +186,18 @@ layer(service(), { excludeTestServices: true })("Runs › logged answers", (it) 
       const { id: other_task_id } = yield* other.admin.tasks.create({ payload: sortingTask })
       const { session_id } = yield* owner.runtime.sessions.create()
       const payload = { input, answer, session_id }
-      yield* owner.runtime.tasks.run({ params: { task_id }, payload })
-      yield* owner.runtime.tasks.run({ params: { task_id }, payload })
-      yield* other.runtime.tasks.run({ params: { task_id: other_task_id }, payload: { input, answer } })
-      const otherTask = yield* Effect.flip(other.runtime.tasks.run({ params: { task_id }, payload }))
+      yield* owner.runtime.tasks.run({ params: { id: task_id }, payload })
+      yield* owner.runtime.tasks.run({ params: { id: task_id }, payload })
+      yield* other.runtime.tasks.run({ params: { id: other_task_id }, payload: { input, answer } })
+      const otherTask = yield* Effect.flip(other.runtime.tasks.run({ params: { id: task_id }, payload }))
       assert.strictEqual(otherTask._tag, "NOT_FOUND")
       const otherSession = yield* Effect.flip(
-        other.runtime.tasks.run({ params: { task_id: other_task_id }, payload })
+        other.runtime.tasks.run({ params: { id: other_task_id }, payload })
       )
       assert.strictEqual(otherSession._tag, "NOT_FOUND")
       const noSession = yield* Effect.flip(
         owner.runtime.tasks.run({
-          params: { task_id },
+          params: { id: task_id },
           payload: { ...payload, session_id: SessionId.make(`ses_${"0".repeat(32)}`) }
         })
       )

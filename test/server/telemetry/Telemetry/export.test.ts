@@ -59,7 +59,9 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("Span exp
       assert.isNull(destination.last_error)
       // Accepted spans are not retained.
       assert.strictEqual(
-        yield* problemOf(admin.telemetry_destinations.replay({ params: { id, delivery: batch.id } })),
+        yield* problemOf(
+          admin.telemetryDestinations.replayDelivery({ params: { id, delivery_id: batch.id } })
+        ),
         "NOT_REPLAYABLE"
       )
     })
@@ -143,7 +145,9 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("Span exp
         [failed.last_error, null]
       )
       const first = peer.spans().map(({ traceId }) => traceId)
-      const queued = yield* admin.telemetry_destinations.replay({ params: { id, delivery: failed.id } })
+      const queued = yield* admin.telemetryDestinations.replayDelivery({
+        params: { id, delivery_id: failed.id }
+      })
       assert.deepStrictEqual(queued, { queued: true, id: failed.id })
       const delivered = yield* awaitOnlyBatch(admin, id, "delivered")
       assert.deepStrictEqual([delivered.attempts, delivered.replays], [2, 1])
@@ -191,7 +195,9 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("Span exp
       // Only a batch that was accepted whole sets it.
       assert.isNull(last_delivered_at)
       assert.strictEqual(
-        yield* problemOf(admin.telemetry_destinations.replay({ params: { id, delivery: partial.id } })),
+        yield* problemOf(
+          admin.telemetryDestinations.replayDelivery({ params: { id, delivery_id: partial.id } })
+        ),
         "NOT_REPLAYABLE"
       )
     })
@@ -290,7 +296,7 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("Span exp
         const list = yield* awaitBatches(admin, id, ({ length }) => length === 8)
         // None of their requests had to end first.
         assert.isTrue(list.every(({ attempts, status }) => status === "pending" && attempts === 0))
-        yield* admin.telemetry_destinations.remove({ params })
+        yield* admin.telemetryDestinations.remove({ params })
       }
     })
   )
@@ -303,12 +309,15 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("Span exp
       })
       yield* sendSpans(org_id, 2)
       yield* awaitBatches(admin, id, ([first]) => first?.attempts === 1)
-      yield* admin.telemetry_destinations.remove({ params })
-      assert.deepStrictEqual(yield* admin.telemetry_destinations.list(), { destinations: [] })
-      assert.strictEqual(yield* problemOf(admin.telemetry_destinations.deliveries({ params })), "NOT_FOUND")
+      yield* admin.telemetryDestinations.remove({ params })
+      assert.deepStrictEqual(yield* admin.telemetryDestinations.list(), { destinations: [] })
+      assert.strictEqual(
+        yield* problemOf(admin.telemetryDestinations.listDeliveries({ params })),
+        "NOT_FOUND"
+      )
       yield* sendSpans(org_id, 2)
       // A new destination starts from zero and receives nothing recorded before.
-      const { id: next } = yield* admin.telemetry_destinations.create({ payload: { url: peer.url } })
+      const { id: next } = yield* admin.telemetryDestinations.create({ payload: { url: peer.url } })
       peer.answer(accepted)
       yield* sendSpans(org_id, 1)
       const batch = yield* awaitOnlyBatch(admin, next, "delivered")
@@ -327,7 +336,9 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("Span exp
       assert.strictEqual((yield* SpanRetention.runOnce()).removed, 0)
       assert.isAtLeast((yield* SpanRetention.runOnce({ keep: Duration.zero })).removed, 1)
       assert.strictEqual(
-        yield* problemOf(admin.telemetry_destinations.replay({ params: { id, delivery: failed.id } })),
+        yield* problemOf(
+          admin.telemetryDestinations.replayDelivery({ params: { id, delivery_id: failed.id } })
+        ),
         "NOT_REPLAYABLE"
       )
       const { dropped_spans, pending_spans } = yield* shownDestination(admin)
@@ -346,7 +357,7 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("Span exp
       assert.lengthOf(yield* sql`SELECT 1 FROM telemetry_batches WHERE org_id = ${org_id}`, 1)
       const { dropped_spans, pending_spans } = yield* shownDestination(admin)
       assert.deepStrictEqual([pending_spans, dropped_spans], [3, 0])
-      yield* admin.telemetry_destinations.remove({ params })
+      yield* admin.telemetryDestinations.remove({ params })
     })
   )
 
@@ -389,7 +400,7 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("Span exp
   it.effect("nothing is written for an organization without a destination", () =>
     Effect.gen(function* () {
       const { admin, org_id, params } = yield* newTelemetryOrg("none")
-      yield* admin.telemetry_destinations.remove({ params })
+      yield* admin.telemetryDestinations.remove({ params })
       const spans = yield* Spans
       const sql = yield* SqlClient.SqlClient
       yield* sendSpans(org_id, 5)
@@ -411,7 +422,7 @@ layer(service({ environment: { ...byHand, COUNTERSIGN_TELEMETRY_QUEUE_LIMIT: "6"
       yield* sendSpans(org_id, 4)
       const full = yield* shownDestination(admin)
       assert.deepStrictEqual([full.pending_spans, full.dropped_spans], [6, 2])
-      yield* admin.telemetry_destinations.remove({ params: { id } })
+      yield* admin.telemetryDestinations.remove({ params: { id } })
     })
   )
 
@@ -439,7 +450,7 @@ layer(service({ environment: { ...byHand, COUNTERSIGN_TELEMETRY_QUEUE_LIMIT: "6"
       yield* Fiber.join(flush)
       const { dropped_spans, pending_spans } = yield* shownDestination(admin)
       assert.deepStrictEqual([pending_spans, dropped_spans], [4, 4])
-      yield* admin.telemetry_destinations.remove({ params })
+      yield* admin.telemetryDestinations.remove({ params })
     })
   )
 
@@ -464,7 +475,7 @@ layer(service({ environment: { ...byHand, COUNTERSIGN_TELEMETRY_QUEUE_LIMIT: "6"
       const { admin, id, org_id } = yield* newTelemetryOrg("full in memory", [{ status: 404 }, accepted])
       yield* sendSpans(org_id, 1)
       const failed = yield* awaitOnlyBatch(admin, id, "failed")
-      const replay = admin.telemetry_destinations.replay({ params: { id, delivery: failed.id } })
+      const replay = admin.telemetryDestinations.replayDelivery({ params: { id, delivery_id: failed.id } })
       yield* recordSpans(org_id, 6)
       assert.strictEqual((yield* shownDestination(admin)).pending_spans, 6)
       assert.strictEqual(yield* problemOf(replay), "QUEUE_FULL")
@@ -483,7 +494,9 @@ layer(service({ environment: { ...byHand, COUNTERSIGN_TELEMETRY_QUEUE_LIMIT: "6"
       yield* sendSpans(org_id, 4)
       yield* peer.arrived(2)
       assert.strictEqual(
-        yield* problemOf(admin.telemetry_destinations.replay({ params: { id, delivery: failed.id } })),
+        yield* problemOf(
+          admin.telemetryDestinations.replayDelivery({ params: { id, delivery_id: failed.id } })
+        ),
         "QUEUE_FULL"
       )
       const [, again] = yield* awaitBatches(admin, id, (list) => list.length === 2)

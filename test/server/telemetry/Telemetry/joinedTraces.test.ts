@@ -23,7 +23,7 @@ const newTracedTask = Effect.fnUntraced(function* (organization: string, trace: 
       body: { choices: [{ message: { role: "assistant", content: `{"category":"other"}` } }] }
     }
   ])
-  yield* admin.telemetry_destinations.create({ payload: { url: peer.url, trace } })
+  yield* admin.telemetryDestinations.create({ payload: { url: peer.url, trace } })
   const { id: task_id } = yield* admin.tasks.create({
     payload: {
       ...sortingTask,

@@ -17,10 +17,10 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("OpenTele
       const countersign = yield* Countersign
       const key = yield* countersign.key({}, "otelcol")
       const admin = yield* countersign.clientWith(key)
-      const { id } = yield* admin.telemetry_destinations.create({ payload: { url: peer.url } })
+      const { id } = yield* admin.telemetryDestinations.create({ payload: { url: peer.url } })
       const { id: task_id } = yield* admin.tasks.create({ payload: sortingTask })
       yield* admin.datasets.create({
-        params: { task_id },
+        params: { id: task_id },
         payload: { examples: [{ input: { text: "where is it" }, answer: { category: "shipping" } }] }
       })
       const answered = yield* send(`/v1/tasks/${task_id}/run`, {
@@ -33,7 +33,7 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("OpenTele
       yield* Effect.flatMap(Spans, (spans) => spans.flush)
 
       const { deliveries } = yield* eventually(
-        admin.telemetry_destinations.deliveries({ params: { id } }),
+        admin.telemetryDestinations.listDeliveries({ params: { id } }),
         ({ deliveries }) => deliveries[0] !== undefined && deliveries[0].status !== "pending"
       )
       const { http_status, rejected_spans, span_count, status } = deliveries[0] ?? assert.fail("a delivery")

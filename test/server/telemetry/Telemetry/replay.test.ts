@@ -36,7 +36,7 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("Replay o
           // stored.
           yield* sql`SELECT 1 FROM deliveries WHERE org_id = ${org_id} AND delivery_id = ${failed.id} FOR UPDATE`
           const replaying = yield* Effect.forkDetach(
-            admin.telemetry_destinations.replay({ params: { id, delivery: failed.id } })
+            admin.telemetryDestinations.replayDelivery({ params: { id, delivery_id: failed.id } })
           )
           yield* waitForBlockedStatements(1)
           yield* sql`SELECT 1 FROM telemetry_destinations WHERE org_id = ${org_id} FOR NO KEY UPDATE NOWAIT`
@@ -69,7 +69,7 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("Replay o
       assert.strictEqual((yield* SpanRetention.runOnce({ keep: Duration.zero })).removed, 0)
       yield* Deferred.succeed(expired, undefined)
       yield* Fiber.join(replaying)
-      yield* admin.telemetry_destinations.replay({ params: { id, delivery: failed.id } })
+      yield* admin.telemetryDestinations.replayDelivery({ params: { id, delivery_id: failed.id } })
       yield* awaitOnlyBatch(admin, id, "delivered")
     })
   )
@@ -84,7 +84,7 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("Replay o
         Effect.gen(function* () {
           yield* sql`SELECT 1 FROM telemetry_destinations WHERE org_id = ${org_id} FOR NO KEY UPDATE`
           const replaying = yield* Effect.forkDetach(
-            admin.telemetry_destinations.replay({ params: { id, delivery: failed.id } })
+            admin.telemetryDestinations.replayDelivery({ params: { id, delivery_id: failed.id } })
           )
           yield* waitForBlockedStatements(1)
           assert.isEmpty(yield* queuesOfWaiting)

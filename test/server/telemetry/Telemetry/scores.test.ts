@@ -65,7 +65,7 @@ const newScoredOrg = Effect.fnUntraced(function* (
 ) {
   const admin = yield* Effect.flatMap(Countersign, (countersign) => countersign.client({}, organization))
   const tool = yield* startTool(answers)
-  const { id } = yield* admin.telemetry_destinations.create({
+  const { id } = yield* admin.telemetryDestinations.create({
     payload: { url: `${tool.url}${path}`, headers: { authorization: `Bearer ${TOKEN}` }, scores }
   })
   return { admin, tool, id }
@@ -75,7 +75,7 @@ const newScoredOrg = Effect.fnUntraced(function* (
 const scoredRun = Effect.fnUntraced(function* (admin: ClientCalls) {
   const { id: task_id } = yield* admin.tasks.create({ payload: sortingTask })
   const run = yield* admin.tasks.run({
-    params: { task_id },
+    params: { id: task_id },
     payload: { input: { text: "a secret" }, answer: { category: "other" } }
   })
   const feedback = yield* admin.feedback.create({ payload: { inference_log_id: run.trace_id, score: 1 } })
@@ -107,7 +107,7 @@ layer(service({ environment: { COUNTERSIGN_TELEMETRY_FLUSH_SECONDS: "300" } }), 
         failed.find(({ signal }) => signal === "spans"),
         { span_count: 2 }
       )
-      yield* admin.telemetry_destinations.replay({ params: { id, delivery: scores.id } })
+      yield* admin.telemetryDestinations.replayDelivery({ params: { id, delivery_id: scores.id } })
       yield* awaitBatches(admin, id, (list) => list.every(({ status }) => status === "delivered"))
       const { dropped_spans, pending_spans } = yield* shownDestination(admin)
       assert.deepStrictEqual([pending_spans, dropped_spans], [0, 0])
@@ -139,7 +139,7 @@ layer(service({ environment: { COUNTERSIGN_TELEMETRY_FLUSH_SECONDS: "300" } }), 
       })
       assert.strictEqual((yield* shownDestination(admin)).dropped_spans, 1)
       const replay = yield* Effect.flip(
-        admin.telemetry_destinations.replay({ params: { id, delivery: partial.id } })
+        admin.telemetryDestinations.replayDelivery({ params: { id, delivery_id: partial.id } })
       )
       assert.strictEqual(replay._tag, "NOT_REPLAYABLE")
     })
@@ -162,7 +162,7 @@ layer(service({ environment: { COUNTERSIGN_TELEMETRY_FLUSH_SECONDS: "300" } }), 
         ["/s/team/v1/span_annotations", "/v1/logs"]
       )
       // Phoenix takes spans in Protobuf only.
-      yield* phoenix.admin.telemetry_destinations.test({ params: { id: phoenix.id } })
+      yield* phoenix.admin.telemetryDestinations.test({ params: { id: phoenix.id } })
       assert.deepStrictEqual(phoenix.tool.traceTypes, ["application/x-protobuf", "application/x-protobuf"])
       assert.deepStrictEqual(log.tool.traceTypes, ["application/json"])
       assert.nestedPropertyVal(phoenix.tool.scores[0], "body.data[0].result.label", "correct")
@@ -178,7 +178,7 @@ layer(service({ environment: { COUNTERSIGN_TELEMETRY_FLUSH_SECONDS: "300" } }), 
     Effect.gen(function* () {
       const admin = yield* Effect.flatMap(Countersign, (countersign) => countersign.client({}, "misplaced"))
       const refused = yield* Effect.flip(
-        admin.telemetry_destinations.create({
+        admin.telemetryDestinations.create({
           payload: { url: "http://127.0.0.1:9/api/public/otel", scores: "langfuse" }
         })
       )

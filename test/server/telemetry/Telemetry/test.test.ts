@@ -31,7 +31,9 @@ layer(service(), { excludeTestServices: true })("Test of a telemetry destination
       const destination = yield* shownDestination(admin)
       assert.isNull(destination.last_delivered_at)
       assert.deepStrictEqual([destination.pending_spans, destination.dropped_spans], [0, 0])
-      assert.deepStrictEqual(yield* admin.telemetry_destinations.deliveries({ params }), { deliveries: [] })
+      assert.deepStrictEqual(yield* admin.telemetryDestinations.listDeliveries({ params }), {
+        deliveries: []
+      })
       yield* sql`UPDATE telemetry_destinations SET tested_at = tested_at - interval '10 seconds'`
       assert.strictEqual((yield* test(key, id)).status, 200)
     })

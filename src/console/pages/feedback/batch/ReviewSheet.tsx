@@ -118,7 +118,7 @@ const countText = (count: number, text: string): string =>
   `${count === 1 ? "1 correction" : `${count} corrections`} ${text}`
 
 const reviewMany = (verdict: ReviewVerdict, records: ReadonlyArray<FeedbackRow>, note: string) =>
-  apiClient.feedback.review_many({
+  apiClient.feedback.reviewMany({
     payload: {
       feedback_ids: records.map(({ id }) => id),
       verdict,
