@@ -1,7 +1,9 @@
+import { useEnvironmentProxy } from "./cli/environmentProxy.ts"
 import { readHookArguments } from "./cli/hook/hookOptions.ts"
 
 const args = process.argv.slice(2)
 const hook = readHookArguments(args)
+await useEnvironmentProxy(args[0], process.env)
 // A coding agent starts a hook for each call of a tool, so it does not load the command line's library.
 if (hook === undefined) {
   const [{ countersign }, { run }] = await Promise.all([

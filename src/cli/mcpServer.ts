@@ -2,6 +2,7 @@ import { Command, Flag } from "effect/cli"
 import { lazily } from "./lazily.ts"
 import { endsBySignal } from "./run.ts"
 import { secretFlags } from "./secretFlag.ts"
+import { serviceUrlFlag } from "./serviceUrl.ts"
 
 /** Where the server finds its API key. */
 export const serverKey = {
@@ -15,12 +16,7 @@ const handler = lazily(async () => (await import("./mcpServer/runServer.ts")).ru
 export const mcpServerCommand = Command.make(
   "mcp",
   {
-    url: Flag.String("url").pipe(
-      Flag.withDescription(
-        "Base URL of the service; default: the variable COUNTERSIGN_URL, or http://127.0.0.1:8080"
-      ),
-      Flag.optional
-    ),
+    url: serviceUrlFlag,
     ...secretFlags(serverKey),
     allowWrite: Flag.Boolean("allow-write").pipe(
       Flag.withDescription(

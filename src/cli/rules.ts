@@ -2,6 +2,7 @@ import { Argument, Command, Flag } from "effect/cli"
 import { lazily } from "./lazily.ts"
 import { fileArgument } from "./path.ts"
 import { secretFlags } from "./secretFlag.ts"
+import { serviceUrlFlag } from "./serviceUrl.ts"
 
 /** Where the commands find their API key. */
 export const rulesKey = {
@@ -11,10 +12,7 @@ export const rulesKey = {
 }
 
 const connection = {
-  url: Flag.String("url").pipe(
-    Flag.withDescription("Base URL of the service; default: http://127.0.0.1:8080"),
-    Flag.withDefault("http://127.0.0.1:8080")
-  ),
+  url: serviceUrlFlag,
   ...secretFlags(rulesKey)
 }
 

@@ -3,6 +3,7 @@ import { TaskId } from "../domain/Ids.ts"
 import { lazily } from "./lazily.ts"
 import { fileArgument } from "./path.ts"
 import { secretFlags } from "./secretFlag.ts"
+import { serviceUrlFlag } from "./serviceUrl.ts"
 
 /** Where `runs import` finds its API key. */
 export const importKey = {
@@ -16,10 +17,7 @@ const importRuns = lazily(async () => (await import("./runs/importRuns.ts")).imp
 const importCommand = Command.make(
   "import",
   {
-    url: Flag.String("url").pipe(
-      Flag.withDescription("Base URL of the service; default: http://127.0.0.1:8080"),
-      Flag.withDefault("http://127.0.0.1:8080")
-    ),
+    url: serviceUrlFlag,
     ...secretFlags(importKey),
     task: Flag.String("task").pipe(
       Flag.withDescription("Task id (tsk_ and 32 hex digits)"),

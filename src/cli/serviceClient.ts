@@ -1,6 +1,9 @@
-import { Effect, type Layer, type Redacted, Schema } from "effect"
-import { Client } from "../client/Client.ts"
-import { baseUrl, redactedKey } from "../client/ClientOptions.ts"
+import { Effect, type Layer, Option, type Redacted, Schema } from "effect"
+import { Client, redactedKey } from "../client/Client.ts"
+import { baseUrl } from "../client/ClientOptions.ts"
+
+import { ProcessEnvironment } from "./environment.ts"
+import { DEFAULT_URL } from "./serviceUrl.ts"
 import { describeUrlFault } from "./serviceFailure.ts"
 
 /** The URL or the key of a service cannot be used. The message is one sentence: what is wrong and what to do. */
@@ -16,6 +19,14 @@ export const readServiceUrl = (text: string, source = "--url"): Effect.Effect<st
     : Effect.fail(new ServiceRefused({ message: fault }))
 }
 
+/** Returns the base URL of a flag, of the variable `COUNTERSIGN_URL`, or of this machine. */
+export const findServiceUrl = (flag: Option.Option<string>) =>
+  Effect.flatMap(ProcessEnvironment, ({ variables }) =>
+    Option.isSome(flag)
+      ? readServiceUrl(flag.value)
+      : readServiceUrl(variables["COUNTERSIGN_URL"] ?? DEFAULT_URL, "COUNTERSIGN_URL")
+  )
+
 /** Checks that a header can contain the key. The fault of a key is often a line break, from a file with several lines. */
 export const readServiceKey = (key: Redacted.Redacted): Effect.Effect<Redacted.Redacted, ServiceRefused> =>
   Effect.try({
@@ -27,10 +38,10 @@ export const readServiceKey = (key: Redacted.Redacted): Effect.Effect<Redacted.R
       })
   })
 
-/** The client of the service of `--url`. */
+/** The client of the service of a flag. */
 export const makeClientLayer = Effect.fnUntraced(function* (options: {
   readonly url: string
   readonly key: Redacted.Redacted
 }): Effect.fn.Return<Layer.Layer<Client>, ServiceRefused> {
-  return Client.layer({ url: yield* readServiceUrl(options.url), key: yield* readServiceKey(options.key) })
+  return Client.layer({ url: options.url, key: yield* readServiceKey(options.key) })
 })

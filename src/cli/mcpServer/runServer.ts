@@ -1,12 +1,11 @@
-import { Effect, Option, type Redacted, Schema } from "effect"
+import { Effect, Option, Redacted, Schema } from "effect"
 import { connect } from "../../client/connect.ts"
-import { ProcessEnvironment } from "../environment.ts"
 import { readMessageLines } from "../mcp/readLines.ts"
 import { writeMessage } from "../mcp/stdio.ts"
 import { makeToolServer } from "../mcp/toolServer.ts"
 import { serverKey } from "../mcpServer.ts"
 import { findSecret, SecretMissing } from "../secretFlag.ts"
-import { readServiceKey, readServiceUrl } from "../serviceClient.ts"
+import { findServiceUrl, readServiceKey } from "../serviceClient.ts"
 import { operationTools } from "./tools.ts"
 
 /** The flags of the command. */
@@ -31,17 +30,14 @@ const instructions = [
 
 /** Runs the server until its client closes the input. */
 export const runServer = Effect.fnUntraced(function* (flags: ServerFlags) {
-  const { variables } = yield* ProcessEnvironment
   const key = yield* findSecret(serverKey, flags)
   if (Option.isNone(key)) {
     return yield* new SecretMissing({
       message: "the API key is missing: set COUNTERSIGN_KEY, or use --key-file"
     })
   }
-  const url = Option.isSome(flags.url)
-    ? yield* readServiceUrl(flags.url.value)
-    : yield* readServiceUrl(variables["COUNTERSIGN_URL"] ?? "http://127.0.0.1:8080", "COUNTERSIGN_URL")
-  const client = connect({ url, key: yield* readServiceKey(key.value) })
+  const url = yield* findServiceUrl(flags.url)
+  const client = connect({ url, key: Redacted.value(yield* readServiceKey(key.value)) })
   yield* Effect.addFinalizer(() => Effect.promise(() => client.close()))
   const server = makeToolServer({
     name: "countersign",

@@ -16,7 +16,7 @@ import { diffLines } from "../../domain/tasks/diffLines.ts"
 import { escapeInvisible } from "../escapeInvisible.ts"
 import { FailedWithCode, TROUBLE } from "../exitCode.ts"
 import { describeFileFailure } from "../fileFailure.ts"
-import { makeClientLayer } from "../serviceClient.ts"
+import { findServiceUrl, makeClientLayer } from "../serviceClient.ts"
 import { rulesKey } from "../rules.ts"
 import { findSecret, type GivenSecret, SecretMissing } from "../secretFlag.ts"
 import { waitForDrain } from "../stdout.ts"
@@ -28,7 +28,7 @@ import { RulesTrouble } from "./RulesTrouble.ts"
 import { parseTime } from "./window.ts"
 
 /** The service that a command calls. */
-type Connection = GivenSecret & { readonly url: string }
+type Connection = GivenSecret & { readonly url: Option.Option<string> }
 
 /** Largest file: the service takes a list of 1 MiB. */
 const MAX_FILE_BYTES = 4 * 2 ** 20
@@ -41,7 +41,7 @@ const trouble = (message: string) => new RulesTrouble({ message })
 /** Runs with the client. Every failure exits with 2, because 1 is a result. */
 const withClient = <A, E, R>(
   connection: Connection,
-  use: Effect.Effect<A, E, R>
+  use: (url: string) => Effect.Effect<A, E, R>
 ): Effect.Effect<A, FailedWithCode, Exclude<R, Client>> =>
   Effect.gen(function* () {
     const key = yield* findSecret(rulesKey, connection)
@@ -50,8 +50,9 @@ const withClient = <A, E, R>(
         message: "the API key is missing: set COUNTERSIGN_KEY, or use --key-file"
       })
     }
-    const layer: Layer.Layer<Client> = yield* makeClientLayer({ url: connection.url, key: key.value })
-    return yield* Effect.provide(use, layer)
+    const url = yield* findServiceUrl(connection.url)
+    const layer: Layer.Layer<Client> = yield* makeClientLayer({ url, key: key.value })
+    return yield* Effect.provide(use(url), layer)
   }).pipe(
     Effect.mapError((error) =>
       error instanceof FailedWithCode ? error : new FailedWithCode({ exitCode: TROUBLE, cause: error })
@@ -191,18 +192,17 @@ const writeText = (file: string, text: string) =>
 export const pullRules =
   (name: ListName) =>
   (flags: Connection & { readonly format: RulesFormat; readonly path: Option.Option<string> }) =>
-    withClient(
-      flags,
+    withClient(flags, (url) =>
       Effect.gen(function* () {
         const current = yield* lists[name].read
         if (Option.isNone(flags.path)) {
-          yield* Console.log(formatRules(current.rules, flags.format, flags.url).trimEnd())
+          yield* Console.log(formatRules(current.rules, flags.format, url).trimEnd())
           return yield* Console.error(describeList(name, current))
         }
         const file = flags.path.value
         const format = yield* requireFormat(file)
         const before = yield* readText(file)
-        const text = pulledText(before, current, format, flags.url)
+        const text = pulledText(before, current, format, url)
         if (text !== before) yield* writeText(file, text)
         yield* Console.error(`${file}: ${describeList(name, current)}${text === before ? ", unchanged" : ""}`)
       })
@@ -247,8 +247,7 @@ const describeChange = (
 
 /** `rules diff` and `rules shadow diff` */
 export const diffRules = (name: ListName) => (flags: Connection & { readonly path: string }) =>
-  withClient(
-    flags,
+  withClient(flags, () =>
     Effect.gen(function* () {
       const parsed = yield* parseFile(flags.path)
       const current = yield* lists[name].read
@@ -264,8 +263,7 @@ export const diffRules = (name: ListName) => (flags: Connection & { readonly pat
 export const applyRules =
   (name: ListName) =>
   (flags: Connection & { readonly revision: Option.Option<number>; readonly path: string }) =>
-    withClient(
-      flags,
+    withClient(flags, () =>
       Effect.gen(function* () {
         const parsed = yield* parseFile(flags.path)
         const current = yield* lists[name].read
@@ -299,8 +297,7 @@ export const testRules = (
     readonly path: string
   }
 ) =>
-  withClient(
-    flags,
+  withClient(flags, (url) =>
     Effect.gen(function* () {
       const parsed = yield* parseFile(flags.path)
       const now = yield* DateTime.now
@@ -329,7 +326,7 @@ export const testRules = (
           }
           if (flags.json)
             yield* Effect.flatMap(encodeLine(line), (encoded) => Console.log(JSON.stringify(encoded)))
-          else if (line.type === "step") yield* Console.log(describeStep(line, flags.url))
+          else if (line.type === "step") yield* Console.log(describeStep(line, url))
           else if (line.type === "result") yield* Console.log(describeResult(line))
           yield* waitForDrain()
         })
@@ -352,8 +349,7 @@ const encodeDifferences = Schema.encodeEffect(Schema.toCodecJson(ShadowDifferenc
 export const listShadowDifferences = (
   flags: Connection & { readonly json: boolean; readonly limit: number }
 ) =>
-  withClient(
-    flags,
+  withClient(flags, (url) =>
     Effect.gen(function* () {
       const { approvalRules } = yield* Client
       let left = flags.limit
@@ -366,7 +362,7 @@ export const listShadowDifferences = (
           yield* Effect.flatMap(encodeDifferences(page), (encoded) => Console.log(JSON.stringify(encoded)))
         else {
           if (page.changes !== null) yield* Console.error(describeChanges(page.revision, page.changes))
-          for (const one of page.differences) yield* Console.log(describeDifference(one, flags.url))
+          for (const one of page.differences) yield* Console.log(describeDifference(one, url))
         }
         yield* waitForDrain()
         left -= page.differences.length
@@ -377,8 +373,7 @@ export const listShadowDifferences = (
 
 /** `rules shadow promote` */
 export const promoteShadowRules = (flags: Connection & { readonly revision: number }) =>
-  withClient(
-    flags,
+  withClient(flags, () =>
     Effect.gen(function* () {
       const shadow = yield* lists.shadow.read
       if (!shadow.exists) return yield* trouble("there are no shadow rules; run rules shadow apply first")
@@ -399,8 +394,7 @@ export const promoteShadowRules = (flags: Connection & { readonly revision: numb
 
 /** `rules shadow remove` */
 export const removeShadowRules = (flags: Connection) =>
-  withClient(
-    flags,
+  withClient(flags, () =>
     Effect.gen(function* () {
       const { approvalRules } = yield* Client
       yield* approvalRules.removeShadow({})

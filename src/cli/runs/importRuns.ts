@@ -9,7 +9,7 @@ import { makeLineProgress, withProgress } from "../progress.ts"
 import { readLines } from "../readLines.ts"
 import { importKey } from "../runs.ts"
 import { findSecret, type GivenSecret, SecretMissing } from "../secretFlag.ts"
-import { makeClientLayer } from "../serviceClient.ts"
+import { findServiceUrl, makeClientLayer } from "../serviceClient.ts"
 import { describeServiceFailure } from "../serviceFailure.ts"
 
 /** Bytes of the lines in one request: the API takes 4 MiB, and a body may be larger than its lines by its commas. */
@@ -51,15 +51,15 @@ const count = (number: number, one: string, many: string): string =>
 export const importRuns = Effect.fnUntraced(function* ({
   path,
   task,
-  url,
   ...flags
-}: GivenSecret & { readonly url: string; readonly task: TaskId; readonly path: string }) {
+}: GivenSecret & { readonly url: Option.Option<string>; readonly task: TaskId; readonly path: string }) {
   const key = yield* findSecret(importKey, flags)
   if (Option.isNone(key)) {
     return yield* new SecretMissing({
       message: "the API key is missing: set COUNTERSIGN_KEY, or use --key-file"
     })
   }
+  const url = yield* findServiceUrl(flags.url)
   const client = yield* makeClientLayer({ url, key: key.value })
   const totals = { imported: 0, duplicates: 0, refused: 0 }
 
