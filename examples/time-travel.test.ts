@@ -45,7 +45,7 @@ test("an approval is escalated after 30 days, and an admin decides", { timeout: 
   // The time stands still: the request is there before the month passes.
   const id = await countersign.awaitPending({ tool: "payments.refund" })
   await countersign.advance("30 days")
-  const escalated = await owner.approvals.get({ params: { id } })
+  const escalated = await owner.approvals.get(id)
   expect(escalated.stage).toBe("admin")
   expect(escalated.status).toBe("pending")
 

@@ -24,8 +24,8 @@ import { withProcessClock } from "./withProcessClock.ts"
 export interface TestOptions<Replaced extends Server.Edge = never, E = never, R = never> {
   /** URL of an empty database, such as a clone of a template. Default: a temporary embedded PostgreSQL. */
   readonly databaseUrl?: Redacted.Redacted
-  /** Additional environment variables. */
-  readonly environment?: Settings.Environment
+  /** Settings, by the names of their variables. */
+  readonly environment?: Settings.ServiceVariables
   /**
    * Services of the edge in place of the real ones: `Egress`, `ProviderEgress`, `MailTransport`, `Providers`, `StoreClock`. A layer that
    * provides any other service does not compile, because the service would not use it.

@@ -3,7 +3,7 @@ import { TestClock } from "effect/testing"
 import type { NewApiKey } from "../api/ApiKeys.ts"
 import { connect, type CountersignClient } from "../client/connect.ts"
 import { StoreClock } from "../server/store/StoreClock.ts"
-import type { Environment } from "../server/config/Settings.ts"
+import type { ServiceVariables } from "../server/config/Settings.ts"
 import { Countersign } from "./Countersign.ts"
 import type { ApprovalPattern, ScriptedPerson } from "./people.ts"
 import type { ReceiverScript, TestReceiver } from "./receivers.ts"
@@ -13,7 +13,7 @@ export interface StartOptions {
   /** URL of an empty database. Default: a temporary embedded PostgreSQL. */
   readonly databaseUrl?: string
   /** Additional environment variables. */
-  readonly environment?: Environment
+  readonly environment?: ServiceVariables
   /** The time at which it starts. Default: now. */
   readonly startsAt?: Date
 }

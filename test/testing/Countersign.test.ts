@@ -170,6 +170,12 @@ describe("Countersign.layer › replacements", () => {
     Countersign.layer({ replace: Layer.effect(SqlClient.SqlClient, Effect.never) })
   })
 
+  it("a setting with a misspelt name does not compile", () => {
+    Countersign.layer({ environment: { COUNTERSIGN_NOTIFY_RETRY_SECONDS: "0,1" } })
+    // @ts-expect-error -- it is COUNTERSIGN_NOTIFY_RETRY_SECONDS
+    Countersign.layer({ environment: { COUNTERSIGN_NOTIFY_RETRY_SECOND: "0,1" } })
+  })
+
   it("the services require every service of the edge, so that a program without one does not compile", () => {
     const { settings } = Result.getOrThrow(Settings.decode({}, { cwd: "/", uid: undefined }))
     const services = Server.layerServices(settings).pipe(Layer.provide(Server.layerStore(settings.store)))

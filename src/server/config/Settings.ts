@@ -16,7 +16,7 @@ import {
 import { protectsCookies } from "./Settings/singleSignOn.ts"
 import type { Values } from "./Settings/variables.ts"
 
-export type { Environment } from "./Settings/readVariables.ts"
+export type { Environment, ServiceVariables } from "./Settings/readVariables.ts"
 
 /** The database and the master keys of its secrets. */
 export type StoreSettings = {

@@ -6,6 +6,9 @@ import type { Variable } from "./Variable.ts"
 /** Environment variables by name. */
 export type Environment = Readonly<Record<string, string | undefined>>
 
+/** The variables that the service reads. A misspelt name does not compile. */
+export type ServiceVariables = { readonly [Name in VariableName]?: string | undefined }
+
 /** An invalid variable, with the rest of a sentence that starts with its name. */
 export interface VariableFault {
   readonly variable: VariableName
