@@ -31,7 +31,7 @@ const TestLayer = Countersign.layer({ replace: FakeEgress }).pipe(Layer.provideM
 layer(TestLayer, { timeout: "60 seconds" })("A fake egress", (it) => {
   it.effect("gets the signed webhook of a requested approval", () =>
     Effect.gen(function* () {
-      const { notification_endpoints, sessions } = yield* (yield* Countersign).client()
+      const { notificationEndpoints, sessions } = yield* (yield* Countersign).client()
       const { secret } = yield* notificationEndpoints.create({
         payload: { url: "https://hooks.acme.com/countersign" }
       })

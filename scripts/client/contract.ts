@@ -30,6 +30,8 @@ export interface Operation {
   readonly isPayloadOptional: boolean
   readonly status: number
   readonly success: Success
+  /** The member of a page that holds its items; undefined if the operation does not list pages. */
+  readonly items: string | undefined
   /** Codes of the operation's own problems, without the codes that every operation has. */
   readonly codes: ReadonlyArray<string>
   /** Whether the client adds an idempotency key. */
@@ -85,6 +87,14 @@ const partsOf = (endpoint: HttpApiEndpoint.Top) => {
   }
 }
 
+/** The items of a page are the list before its `next_cursor`. */
+const itemsOf = (success: Success): string | undefined => {
+  if (success.kind !== "json" || success.shape.kind !== "struct") return undefined
+  const { fields } = success.shape
+  const end = fields.findIndex(({ name }) => name === "next_cursor")
+  return fields.slice(0, Math.max(end, 0)).findLast(({ shape }) => shape.kind === "array")?.name
+}
+
 export const groups: Array<Group> = []
 
 HttpApi.reflect(Api, {
@@ -93,6 +103,7 @@ HttpApi.reflect(Api, {
     groups.push({ name: group.identifier, description, operations: [] })
   },
   onEndpoint: ({ endpoint, group, successes }) => {
+    const { status, success } = successOf(endpoint, successes)
     groups.at(-1)?.operations.push({
       group: group.identifier,
       name: endpoint.identifier,
@@ -102,7 +113,9 @@ HttpApi.reflect(Api, {
       method: endpoint.method,
       path: endpoint.path,
       ...partsOf(endpoint),
-      ...successOf(endpoint, successes),
+      status,
+      success,
+      items: itemsOf(success),
       codes: [...endpoint.error].map(({ ast }) => SchemaAST.resolveIdentifier(ast) ?? ""),
       isIdempotent: endpoint.middlewares.has(Idempotent)
     })

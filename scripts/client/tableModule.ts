@@ -35,6 +35,8 @@ const wire = (shape: Shape): unknown => {
   switch (shape.kind) {
     case "string":
       return shape.prefix === undefined ? "string" : `${shape.prefix}_`
+    case "redacted":
+      return "string"
     case "array":
       return ["list", wire(shape.item)]
     case "record":
@@ -55,7 +57,7 @@ const wire = (shape: Shape): unknown => {
 }
 
 const entry = (operation: Operation) => {
-  const { isIdempotent, method, parts, path, status, success } = operation
+  const { isIdempotent, items, method, parts, path, status, success } = operation
   return {
     method,
     path,
@@ -67,7 +69,8 @@ const entry = (operation: Operation) => {
     ),
     ...(isIdempotent ? { idempotent: true } : {}),
     status,
-    ...("shape" in success ? { [success.kind]: wire(success.shape) } : {})
+    ...("shape" in success ? { [success.kind]: wire(success.shape) } : {}),
+    ...(items === undefined ? {} : { items })
   }
 }
 

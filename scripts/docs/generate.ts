@@ -1,5 +1,5 @@
 /**
- * Writes the tables of docs/configuration.md and docs/metrics.md and the email of docs/email.md from the code that they describe, between
+ * Writes the tables of docs/configuration.md, docs/metrics.md and docs/client-methods.md and the email of docs/email.md from the code that they describe, between
  * the comments `<!-- generated … -->` and `<!-- end of generated -->`, and the names of settings that the Helm chart allows. With `--check` it writes nothing and fails if one is out of date.
  */
 import { DateTime, Metric, Schema } from "effect"
@@ -10,6 +10,7 @@ import { renderApprovalEmail } from "../../src/domain/approvals/ApprovalEmail.ts
 import { DEFAULT_QUORUM } from "../../src/domain/approvals/Quorum.ts"
 import { ApprovalId, SessionId, StepId } from "../../src/domain/Ids.ts"
 import { type VariableName, variableNames, variables } from "../../src/server/config/Settings/variables.ts"
+import { groups, type Operation } from "../client/contract.ts"
 import * as definitions from "../../src/server/observability/metricDefinitions.ts"
 import { readDocument, report, root } from "./markdown.ts"
 
@@ -112,6 +113,35 @@ const email = (): string => {
   return `\`\`\`text\nSubject: ${subject}\n\n${text.trimEnd()}\n\`\`\``
 }
 
+/** How a method is called, without its options. */
+const callOf = ({ group, isPayloadOptional, name, parts }: Operation): string => {
+  const needed = Object.entries(parts).filter(([part, shape]) =>
+    part === "payload"
+      ? !isPayloadOptional
+      : shape.kind !== "struct" || shape.fields.some(({ isOptional }) => !isOptional)
+  )
+  const params = parts.params?.kind === "struct" ? parts.params.fields.map(({ name }) => name) : []
+  if (needed.length === 0) return `${group}.${name}()`
+  if (needed.length === 1 && params.join("") === "id") return `${group}.${name}(id)`
+  const members = needed.map(([part]) => (part === "params" ? `params: { ${params.join(", ")} }` : part))
+  return `${group}.${name}({ ${members.join(", ")} })`
+}
+
+/** The methods of the client. */
+const methods = (): string =>
+  table(
+    ["Method", "Does", "Request"],
+    groups.flatMap(({ operations }) =>
+      operations
+        .filter(({ success }) => success.kind !== "events")
+        .map((operation) => [
+          `\`${callOf(operation)}\``,
+          `${operation.summary}${operation.items === undefined ? "" : " (pages)"}`,
+          `\`${operation.method} ${operation.path}\``
+        ])
+    )
+  )
+
 const GENERATED = /(<!-- generated [^>]*-->\n)[\s\S]*(<!-- end of generated -->)/
 
 /** The rules of the values of the Helm chart, which refuse a misspelt setting. */
@@ -167,6 +197,7 @@ const faults: Array<string> = []
 for (const [document, text] of [
   ["docs/configuration.md", await regenerated("docs/configuration.md", settings())],
   ["docs/metrics.md", await regenerated("docs/metrics.md", metrics())],
+  ["docs/client-methods.md", await regenerated("docs/client-methods.md", methods())],
   ["docs/email.md", await regenerated("docs/email.md", email())],
   [CHART, await formatted(CHART, chartSchema(readDocument(CHART)))]
 ] as const) {

@@ -1,11 +1,21 @@
 /**
- * Installs the packages in empty projects, as users do, on each supported Node and with two versions of TypeScript: imports everything,
- * checks the types under `strict`, and runs the commands. Prints the size and the time of each installation.
+ * Installs the packages in empty projects, as users do, on each supported Node, with npm, pnpm and Yarn 1, and with two versions of TypeScript:
+ * imports everything, checks the types under `strict`, and runs the commands. A dependency that does not support the Node fails the
+ * installation. Prints the size and the time of each.
  *
  *     npm run packages            builds and packs first (a minute); needs the npm registry
  */
 import { spawnSync } from "node:child_process"
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync
+} from "node:fs"
 import { tmpdir } from "node:os"
 import path from "node:path"
 import { fileURLToPath } from "node:url"
@@ -13,10 +23,12 @@ import { Schema } from "effect"
 
 const root = fileURLToPath(new URL("../..", import.meta.url))
 const packages = path.join(root, "dist", "packages")
-const NODES = ["20", "22", "24"]
+const NODES = ["18", "20", "22", "24"]
 /** The service and the command need this Node. */
 const OLDEST_SERVER_NODE = 22
 const TYPESCRIPTS = ["5.9", "7.0"]
+/** The version of Effect that the client needs. */
+const EFFECT = "4"
 /** Most bytes of an installation of the client, apart from `effect`. */
 const MAX_CLIENT_BYTES = 5_000_000
 
@@ -65,7 +77,10 @@ execute(
     ...NODES.map((version) => `node-${version}@npm:node-${system}-${process.arch}@${version}`),
     ...TYPESCRIPTS.map((version) => `typescript-${version}@npm:typescript@${version}`),
     "@types/node@24",
-    "npm@11"
+    // The last versions that run on the oldest Node.
+    "npm@10",
+    "pnpm@10",
+    "yarn@1"
   ],
   tools
 )
@@ -94,11 +109,23 @@ const modules = Object.keys(exports)
 const serverModules = ["countersign/server", "countersign/testing"]
 const clientModules = modules.filter((name) => !serverModules.includes(name))
 
-/** Installs packages with npm under a Node; returns how long it took, in seconds. */
-const installWith = (version: string, project: string, names: ReadonlyArray<string>): number => {
-  const npm = path.join(tools, "node_modules", "npm", "bin", "npm-cli.js")
+/** Package managers, each with the arguments that install packages. All refuse a dependency that does not support the Node. */
+const MANAGERS = {
+  npm: [path.join("npm", "bin", "npm-cli.js"), "install", "--engine-strict", ...quiet],
+  pnpm: [path.join("pnpm", "bin", "pnpm.cjs"), "add", "--engine-strict", "--silent"],
+  yarn: [path.join("yarn", "bin", "yarn.js"), "add", "--silent", "--no-lockfile"]
+}
+
+/** Installs packages under a Node; returns how long it took, in seconds. */
+const installWith = (
+  version: string,
+  project: string,
+  names: ReadonlyArray<string>,
+  manager: keyof typeof MANAGERS = "npm"
+): number => {
+  const [program = "", ...args] = MANAGERS[manager]
   const begin = performance.now()
-  execute(nodeOf(version), [npm, "install", ...quiet, ...names], project)
+  execute(nodeOf(version), [path.join(tools, "node_modules", program), ...args, ...names], project)
   return (performance.now() - begin) / 1_000
 }
 
@@ -131,9 +158,22 @@ const checkTypes = (project: string, names: ReadonlyArray<string>): void => {
   }
 }
 
+/** The modules that need neither Effect nor a framework. */
+const plainModules = ["countersign/connect", "countersign/webhook", "countersign/feedback"]
+
 for (const version of NODES) {
+  for (const manager of ["npm", "pnpm", "yarn"] as const) {
+    const plain = emptyProject(`${manager}-${version}`)
+    const seconds = installWith(version, plain, [tarball("countersign")], manager)
+    if (existsSync(path.join(plain, "node_modules", "effect"))) throw new Error("effect was installed, too")
+    importAll(plain, version, plainModules)
+    checkTypes(plain, plainModules)
+    console.log(
+      `countersign with ${manager} on Node ${version}: installed in ${seconds.toFixed(1)} s without effect; loads; types hold`
+    )
+  }
   const project = emptyProject(`client-${version}`)
-  const seconds = installWith(version, project, [tarball("countersign")])
+  const seconds = installWith(version, project, [tarball("countersign"), `effect@${EFFECT}`])
   const installed = path.join(project, "node_modules")
   const bytes = sizeOf(installed, (file) => !file.startsWith("effect/"))
   importAll(project, version, clientModules)

@@ -118,6 +118,13 @@ const copy = (from: string, to: string): void => {
 const writeManifest = (folder: string, manifest: object): void =>
   write(path.join(folder, "package.json"), `${JSON.stringify(manifest, undefined, 2)}\n`)
 
+/** Each package has a README of its own: that of the repository is about a checkout. */
+const copyReadme = (folder: string): void =>
+  copy(
+    path.join(root, "scripts", "package", "readme", `${path.basename(folder)}.md`),
+    path.join(folder, "README.md")
+  )
+
 /** A build. */
 export interface Build {
   /** Its folder. Absolute. */
@@ -205,9 +212,10 @@ export const writePackages = (folder: string, build: Build): ReadonlyArray<strin
       write(path.join(client, "dist", file), text)
       write(path.join(client, "dist", types), text)
     }
-    for (const file of ["LICENSE", "README.md", "approval-rules.schema.json"]) {
+    for (const file of ["LICENSE", "approval-rules.schema.json"]) {
       copy(path.join(root, file), path.join(client, file))
     }
+    copyReadme(client)
     writeManifest(client, {
       name: "countersign",
       description:
@@ -280,6 +288,7 @@ export const writePackages = (folder: string, build: Build): ReadonlyArray<strin
     const files = writeServerLibrary(server)
     if (hasCommand) copyCommand(server, [...Object.keys(program), ...serverFiles])
     const needed = new Set([...packagesOf(library, files), ...packagesOf(program, Object.keys(program))])
+    copyReadme(server)
     writeManifest(server, {
       name: "countersign-server",
       description:
@@ -308,6 +317,7 @@ export const writePackages = (folder: string, build: Build): ReadonlyArray<strin
     const files = closureOf(program, ["main.js"], (file) => isCommand(file) && !usesDatabase(file))
     const cli = path.join(folder, "countersign-cli")
     copyCommand(cli, files)
+    copyReadme(cli)
     writeManifest(cli, {
       name: "countersign-cli",
       description:

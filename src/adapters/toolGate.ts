@@ -1,4 +1,4 @@
-import type { Duration } from "effect"
+import type { Duration } from "../client/connect/Duration.ts"
 import type { GovernedDecision } from "../client/connect/govern.ts"
 import type { GovernedStep, OutcomeReport, StepRequest } from "../client/connect/generated/Operations.ts"
 import { isProblem, type Problem } from "../client/connect/Problem.ts"
@@ -58,7 +58,7 @@ export interface GateSettings<Context = undefined> {
    * How long a call waits for a person. After it the call is denied, and the approval stays pending: the same call asks again. Default: until
    * the rule's own windows end.
    */
-  readonly timeout?: Duration.Input
+  readonly timeout?: Duration
   /** Whether results of tools are recorded with the outcome. Default: `true`. Otherwise only success or failure, and the error, are. */
   readonly recordResults?: boolean
   /**

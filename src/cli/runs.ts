@@ -33,7 +33,7 @@ const importCommand = Command.make(
 ).pipe(
   Command.withShortDescription("Import past runs from a file"),
   Command.withDescription(
-    "Import past runs from a JSON Lines file through the API. Each line is a run as in POST /v1/tasks/:task_id/runs/import, " +
+    "Import past runs from a JSON Lines file through the API. Each line is a run as in POST /v1/tasks/:id/runs/import, " +
       "which describes its members. Invalid lines are named, and the others are imported. A run is known by its id, so a file " +
       "can be imported again."
   ),

@@ -1,23 +1,31 @@
-import { Context, Effect, Layer, type Redacted, Stream, Tracer } from "effect"
+import { Context, Effect, Layer, Redacted, Stream, Tracer } from "effect"
 import { SecureRandom } from "effect/crypto"
 import { FetchHttpClient, HttpClient, HttpClientRequest, type HttpClientResponse } from "effect/http"
 import { HttpApiClient, type HttpApiEndpoint, HttpApiMiddleware } from "effect/http-api"
 import { Api } from "../api/Api.ts"
 import { Authentication } from "../api/Authorization.ts"
 import { Idempotent } from "../api/Middleware.ts"
+import type { SessionEvent } from "../api/SessionStream.ts"
 import type { EffectCalls } from "./Call.ts"
-import { baseUrl, type ClientOptions, redactedKey, type RetryOptions } from "./ClientOptions.ts"
-import { makeApprovalWaits } from "./approvalWaits.ts"
+import { apiKey, baseUrl, type ClientOptions } from "./ClientOptions.ts"
+import { makeApprovalWaits } from "./connect/approvalWaits.ts"
+import { makeFollower } from "./connect/sessionEvents.ts"
 import { type Govern, makeGovern } from "./govern.ts"
 import { hideFailedRequest, hideRequest, type RequestError } from "./hideRequest.ts"
-import { withRetries } from "./retry.ts"
+import { type RetryOptions, withRetries } from "./retry.ts"
 import { RUN_TIMEOUT } from "./retryPolicy.ts"
-import { makeFollower, type SessionFollower } from "./stream.ts"
+import { makeStream, type OpenStream, type StreamEvents } from "./stream.ts"
+
+/** The service and the API key of a client. Both default to the variables `COUNTERSIGN_URL` and `COUNTERSIGN_KEY`. */
+export interface ClientLayerOptions extends Pick<ClientOptions, "url">, RetryOptions {
+  /** An API key. It is sent to this service only: redirects are not followed. */
+  readonly key?: string | Redacted.Redacted
+}
 
 /** The operations of the contract, and the helpers built on them. */
 export interface ClientCalls extends EffectCalls {
   /** Streams a session's events: `stream(session_id, { after })`. */
-  readonly stream: SessionFollower["stream"]
+  readonly stream: StreamEvents
   /** Requests a step and waits for its decision: `govern(session_id, step)`. */
   readonly govern: Govern
 }
@@ -39,21 +47,23 @@ export interface ClientCalls extends EffectCalls {
  */
 export class Client extends Context.Service<Client, ClientCalls>()("countersign/client/Client") {
   /** A client that uses `fetch`: in Node, browsers and other runtimes. A URL that is not http or https is a defect. */
-  static readonly layer = (options: ClientOptions): Layer.Layer<Client> =>
+  static readonly layer = (options: ClientLayerOptions = {}): Layer.Layer<Client> =>
     Client.layerHttp(options).pipe(Layer.provide(FetchHttpClient.layer), Layer.provide(fetchDefaults))
 
   /** A client that uses the provided `HttpClient`. */
-  static readonly layerHttp = (options: ClientOptions): Layer.Layer<Client, never, HttpClient.HttpClient> =>
+  static readonly layerHttp = (
+    options: ClientLayerOptions = {}
+  ): Layer.Layer<Client, never, HttpClient.HttpClient> =>
     Layer.effect(Client, make(options)).pipe(Layer.provide(authenticated(options.key)))
 
   /** A client without an API key, for an `HttpClient` that authenticates by itself, as a browser does with a cookie. */
   static readonly layerKeyless = (
-    options: Omit<ClientOptions, "key">
+    options: Omit<ClientLayerOptions, "key">
   ): Layer.Layer<Client, never, HttpClient.HttpClient> =>
     Layer.effect(Client, make(options)).pipe(Layer.provide(unauthenticated))
 }
 
-const make = Effect.fnUntraced(function* (options: Omit<ClientOptions, "key">) {
+const make = Effect.fnUntraced(function* (options: Omit<ClientLayerOptions, "key">) {
   const url = yield* Effect.sync(() => baseUrl(options.url))
   const http = yield* HttpClient.HttpClient
   const connected = (waits: RetryOptions) =>
@@ -69,7 +79,7 @@ const make = Effect.fnUntraced(function* (options: Omit<ClientOptions, "key">) {
     endpoint: "run"
   })
   const calls = withDefaults({ ...derived, tasks: { ...derived.tasks, run } })
-  const follower = makeFollower((id, after) =>
+  const open: OpenStream = (id, after) =>
     derived.sessions
       .stream({
         params: { id },
@@ -78,11 +88,14 @@ const make = Effect.fnUntraced(function* (options: Omit<ClientOptions, "key">) {
         responseMode: "response-only"
       })
       .pipe(Effect.mapError(hideFailedRequest("stream")))
+  const follower = makeFollower<SessionEvent>()
+  const waits = makeApprovalWaits(follower, (event) =>
+    event.type === "approval:decided" ? event.approval : undefined
   )
   return {
     ...calls,
-    stream: follower.stream,
-    govern: makeGovern(calls.sessions.step, makeApprovalWaits(follower))
+    stream: makeStream(follower, open),
+    govern: makeGovern(calls.sessions.step, waits, open)
   }
 })
 
@@ -101,7 +114,11 @@ const fetchDefaults = Layer.succeed(FetchHttpClient.RequestInit, {
   cache: "no-store"
 })
 
-const authenticated = (key: string | Redacted.Redacted) =>
+/** Returns a key, redacted. Throws if it cannot be sent in a header. */
+export const redactedKey = (given: string | Redacted.Redacted | undefined): Redacted.Redacted =>
+  Redacted.make(apiKey(Redacted.isRedacted(given) ? Redacted.value(given) : given), { label: "ApiKey" })
+
+const authenticated = (key: string | Redacted.Redacted | undefined) =>
   Layer.unwrap(
     Effect.sync(() => {
       const redacted = redactedKey(key)

@@ -1,13 +1,23 @@
-import { baseUrl, type ClientOptions, redactedKey } from "./ClientOptions.ts"
+import { apiKey, baseUrl, type ClientOptions } from "./ClientOptions.ts"
 import { makeApprovalWaits } from "./connect/approvalWaits.ts"
-import { call, type CallInput } from "./connect/call.ts"
+import { call, type CallDefaults } from "./connect/call.ts"
 import type { CallOptions } from "./connect/CallOptions.ts"
-import { govern, type GovernedDecision, type WaitOptions } from "./connect/govern.ts"
-import type { GovernedStep, Operations, SessionEvent, StepRequest } from "./connect/generated/Operations.ts"
+import { callPromise, pagePromise } from "./connect/CallPromise.ts"
+import { toMillis } from "./connect/Duration.ts"
+import { eventSource } from "./connect/eventSource.ts"
+import type {
+  ApprovalSnapshot,
+  GovernedStep,
+  Operations,
+  SessionEvent,
+  StepRequest
+} from "./connect/generated/Operations.ts"
 import { operationTable } from "./connect/generated/operationTable.ts"
+import { govern, type GovernedDecision, proposedStep, type WaitOptions } from "./connect/govern.ts"
 import type { Connection } from "./connect/send.ts"
 import { makeFollower } from "./connect/sessionEvents.ts"
-import { Closing, toMillis } from "./connect/wait.ts"
+import type { OperationEntry } from "./connect/shape.ts"
+import { Closing, linkSignals, systemClock } from "./connect/wait.ts"
 import { DEFAULT_RETRIES, DEFAULT_TIMEOUT, RUN_TIMEOUT } from "./retryPolicy.ts"
 import type { StreamOptions } from "./StreamOptions.ts"
 
@@ -38,21 +48,22 @@ export interface CountersignClient extends Operations, AsyncDisposable {
  * const session = await countersign.sessions.create({ payload: { metadata: { ticket: "4711" } } })
  * ```
  *
- * Ids are plain strings and times are `Date`; in input, times may also be strings (`2026-11-21T02:33:05Z`). Input of the wrong type rejects
+ * `url` and `key` default to the variables `COUNTERSIGN_URL` and `COUNTERSIGN_KEY`. Ids are plain strings and times are `Date`; in input, times may also be strings (`2026-11-21T02:33:05Z`). Input of the wrong type rejects
  * with `INVALID_REQUEST` before anything is sent. A call rejects with a {@link Problem}: an error with a `code`, and the `status`, `detail`
- * and `request_id` of the response if one arrived. Distinguish problems with {@link isProblem}. Throws a `TypeError` if `url` is not an
- * http or https URL.
+ * and `request_id` of the response if one arrived. Distinguish problems with {@link isProblem}. Throws a `TypeError` if `url` or `key` is
+ * missing or cannot be used.
  */
-export const connect = (options: ClientOptions): CountersignClient => {
-  const closed = new Closing()
+export const connect = (options: ClientOptions = {}): CountersignClient => {
+  const closing = new Closing()
   const connection: Connection = {
     url: baseUrl(options.url),
-    key: redactedKey(options.key),
-    retries: options.retries ?? DEFAULT_RETRIES,
-    closed
+    key: apiKey(options.key),
+    log: options.log,
+    closing
   }
-  const timeout = toMillis(options.timeout ?? DEFAULT_TIMEOUT)
-  const runTimeout = toMillis(options.timeout ?? RUN_TIMEOUT)
+  const retries = options.retries ?? DEFAULT_RETRIES
+  const defaults: CallDefaults = { retries, timeout: toMillis(options.timeout ?? DEFAULT_TIMEOUT) }
+  const runDefaults: CallDefaults = { retries, timeout: toMillis(options.timeout ?? RUN_TIMEOUT) }
 
   const groups = Object.fromEntries(
     Object.entries(operationTable).map(([group, entries]) => [
@@ -64,11 +75,9 @@ export const connect = (options: ClientOptions): CountersignClient => {
           )
           .map(([name, entry]) => {
             const operation = `${group}.${name}`
-            const limit = operation === "tasks.run" ? runTimeout : timeout
             return [
               name,
-              (input: CallInput = {}, callOptions: CallOptions = {}) =>
-                call(connection, operation, entry, input, limit, callOptions)
+              method(connection, operation, entry, operation === "tasks.run" ? runDefaults : defaults)
             ]
           })
       )
@@ -77,18 +86,60 @@ export const connect = (options: ClientOptions): CountersignClient => {
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- table and types are generated from the same contract, and `call` checks responses by the table
   const operations = groups as unknown as Operations
 
-  const follower = makeFollower(connection, timeout)
-  const waits = makeApprovalWaits(follower)
-  const close = async () => closed.close(new Error("The client was closed"))
+  const follower = makeFollower<SessionEvent>()
+  const waits = makeApprovalWaits(follower, (event) =>
+    event.type === "approval:decided" ? event.approval : undefined
+  )
+  const close = async () => closing.close()
   return {
     ...operations,
-    stream: follower.stream,
-    govern: (id, step, waitOptions = {}) => {
-      const submit = (payload: StepRequest, signal: AbortSignal): Promise<GovernedStep> =>
-        operations.sessions.step({ params: { id }, payload }, { signal })
-      return govern(submit, waits, id, step, waitOptions, closed)
+    async *stream(id, { signal: given, ...streamOptions } = {}) {
+      const { signal, unlink } = linkSignals(closing.during("stream"), given)
+      try {
+        yield* follower.stream(eventSource(connection, streamOptions, defaults), id, streamOptions, signal)
+      } finally {
+        unlink()
+      }
+    },
+    async govern(id, step, { acceptProposal, signal: given, ...limits } = {}) {
+      const { signal, unlink } = linkSignals(closing.during("govern"), given)
+      try {
+        return await govern<StepRequest["arguments"], StepRequest, GovernedStep, ApprovalSnapshot>(
+          {
+            clock: systemClock,
+            submit: (payload, during) =>
+              operations.sessions.step({ params: { id }, payload }, { signal: during }),
+            listen: () => waits.listen(id, eventSource(connection, {}, defaults)),
+            accept: async (rejected, step_id) => {
+              const { proposal } = rejected
+              if (proposal?.arguments === undefined) return undefined
+              const isAccepted = await acceptProposal?.(proposal, rejected)
+              return isAccepted === true ? proposedStep(step, step_id, proposal.arguments) : undefined
+            }
+          },
+          step,
+          { ...limits, signal }
+        )
+      } finally {
+        unlink()
+      }
     },
     close,
     [Symbol.asyncDispose]: close
   }
 }
+
+/** The method of an operation. An ID stands for the input that has nothing else. */
+const method =
+  (connection: Connection, operation: string, entry: OperationEntry, defaults: CallDefaults) =>
+  (given: string | Readonly<Record<string, unknown>> = {}, options: CallOptions = {}) => {
+    const input = typeof given === "string" ? { params: { id: given } } : given
+    const first = callPromise(call(connection, operation, entry, input, options, defaults))
+    const { items } = entry
+    if (items === undefined) return first
+    return pagePromise(first, items, async (cursor) => {
+      const query = { ...(typeof input["query"] === "object" ? input["query"] : {}), cursor }
+      const { result } = await call(connection, operation, entry, { ...input, query }, options, defaults)
+      return result
+    })
+  }

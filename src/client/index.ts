@@ -3,7 +3,8 @@
  * with `fetch`.
  */
 export type { CallError, CallInput, CallResult, EffectCalls } from "./Call.ts"
-export { Client, type ClientCalls } from "./Client.ts"
+export { Client, type ClientCalls, type ClientLayerOptions } from "./Client.ts"
 export * from "./connect/index.ts"
 export type { Govern, GovernError, GovernOptions, GovernResult } from "./govern.ts"
-export type { StreamError } from "./stream.ts"
+export type { RetryOptions } from "./retry.ts"
+export type { EventStreamOptions, StreamError, StreamEvents } from "./stream.ts"

@@ -9,10 +9,13 @@ const statusOf = (error: unknown): number | undefined => {
 const field = (error: unknown, name: string): unknown =>
   typeof error === "object" && error !== null ? Reflect.get(error, name) : undefined
 
+/** Whether an error is the problem of a code, in the form of either client. */
+export const hasCode = (error: unknown, code: string): boolean => field(error, "code") === code
+
 /** Whether a failure is transient: no response, 408, 429 or 5xx. */
 export const isTransient = (error: unknown): boolean => {
   const status = statusOf(error) ?? 0
-  return field(error, "code") === "SERVICE_UNREACHABLE" || status === 408 || status === 429 || status >= 500
+  return hasCode(error, "SERVICE_UNREACHABLE") || status === 408 || status === 429 || status >= 500
 }
 
 /** Whether the service was busy or unreachable. Unlike {@link isTransient} this excludes 500: the same request would fail again. */

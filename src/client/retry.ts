@@ -1,78 +1,63 @@
 import { Clock, Duration, Effect, Random } from "effect"
 import { HttpClient, type HttpClientRequest, type HttpClientResponse, HttpClientError } from "effect/http"
-import type { RetryOptions } from "./ClientOptions.ts"
-import * as policy from "./retryPolicy.ts"
-import { TIMEOUT } from "./ServiceUnreachable.ts"
+import { type AttemptOutcome, DEFAULT_RETRIES, DEFAULT_TIMEOUT, retryDelay } from "./retryPolicy.ts"
+import { reasonOf, TIMEOUT } from "./ServiceUnreachable.ts"
 
-const isRetriable = (
-  { headers, status }: HttpClientResponse.HttpClientResponse,
-  idempotent: boolean
-): boolean => policy.isRetriable({ status, contentType: headers["content-type"] }, idempotent)
+/** Timeouts and retries of a client. */
+export interface RetryOptions {
+  /** Maximum retries of an idempotent request. Default 3; 0 disables retries. */
+  readonly retries?: number
+  /** Timeout of one attempt, up to the response headers. Default 30 seconds; 150 seconds for `tasks.run`, which waits for its model. */
+  readonly timeout?: Duration.Input
+}
 
-/** Returns the delay before the next attempt; undefined if there is none. */
-const delayBefore = Effect.fnUntraced(function* (
-  attempt: number,
-  response: HttpClientResponse.HttpClientResponse | undefined
-) {
-  const now = yield* Clock.currentTimeMillis
-  return policy.retryDelay(attempt, response?.headers["retry-after"], now, yield* Random.next)
-})
-
-/**
- * Adds timeouts and retries to an HTTP client. Any request is retried after a 429. Idempotent requests (reads, and requests with an
- * `Idempotency-Key`) are retried after a failed connection or 502, 503 or 504, unless the 502 is the service's own problem. The delay
- * follows `Retry-After` up to 30 seconds; the last response is returned. After this client's own timeout only a `GET` is retried: the
- * service may still be processing any other request, and cancels a request whose client disconnected.
- */
+/** Adds timeouts and the retries of {@link retryDelay} to an HTTP client. */
 export const withRetries =
-  (options: RetryOptions) =>
+  ({ retries = DEFAULT_RETRIES, timeout: limit = DEFAULT_TIMEOUT }: RetryOptions) =>
   (client: HttpClient.HttpClient): HttpClient.HttpClient => {
-    const retries = options.retries ?? policy.DEFAULT_RETRIES
-    const timeout = Duration.fromInputUnsafe(options.timeout ?? policy.DEFAULT_TIMEOUT)
+    const timeout = Duration.fromInputUnsafe(limit)
     return HttpClient.transform(client, (send, request) => {
-      const timeoutError = lateError(request, `no response within ${Duration.format(timeout)}`)
       const sendOnce = Effect.timeoutOrElse(send, {
         duration: timeout,
-        orElse: () => Effect.fail(timeoutError)
+        orElse: () => Effect.fail(lateError(request, `no response within ${Duration.format(timeout)}`))
       })
-      const idempotent = policy.isIdempotent(request.method, request.headers["idempotency-key"])
+      const idempotencyKey = request.headers["idempotency-key"]
       const sendFrom = (attempt: number): typeof sendOnce =>
-        attempt >= retries
-          ? sendOnce
-          : Effect.matchEffect(sendOnce, {
-              onFailure: (error) =>
-                idempotent &&
-                error.reason._tag === "TransportError" &&
-                (error !== timeoutError || request.method === "GET")
-                  ? retryOr(attempt, undefined, Effect.fail(error))
-                  : Effect.fail(error),
-              onSuccess: (response) =>
-                isRetriable(response, idempotent)
-                  ? retryOr(attempt, response, Effect.succeed(response))
-                  : Effect.succeed(response)
-            })
-      const retryOr = (
-        attempt: number,
-        response: HttpClientResponse.HttpClientResponse | undefined,
-        result: typeof sendOnce
-      ): typeof sendOnce =>
-        Effect.flatMap(delayBefore(attempt, response), (wait) =>
-          wait === undefined
-            ? result
-            : discard(response).pipe(
-                Effect.andThen(Effect.sleep(wait)),
-                Effect.andThen(sendFrom(attempt + 1))
-              )
+        Effect.flatMap(
+          Effect.result(sendOnce),
+          Effect.fnUntraced(function* (sent) {
+            const delay = retryDelay(
+              { method: request.method, idempotencyKey, retries },
+              attempt,
+              sent._tag === "Success" ? responseOutcome(sent.success) : failureOutcome(sent.failure),
+              yield* Clock.currentTimeMillis,
+              yield* Random.next
+            )
+            if (delay === undefined) return yield* Effect.fromResult(sent)
+            if (sent._tag === "Success") yield* discard(sent.success)
+            yield* Effect.sleep(delay)
+            return yield* sendFrom(attempt + 1)
+          })
         )
       return sendFrom(0)
     })
   }
 
+const responseOutcome = ({ headers, status }: HttpClientResponse.HttpClientResponse): AttemptOutcome => ({
+  status,
+  contentType: headers["content-type"],
+  retryAfter: headers["retry-after"]
+})
+
+/** A request that could not be built has a status, which no retry changes. */
+const failureOutcome = ({ reason }: HttpClientError.HttpClientError): AttemptOutcome =>
+  reason._tag === "TransportError"
+    ? { reason: reasonOf(reason.cause) }
+    : { status: 0, contentType: undefined, retryAfter: undefined }
+
 /** Reads the rest of a discarded response, so that its connection is free for the next attempt. */
-const discard = (response: HttpClientResponse.HttpClientResponse | undefined): Effect.Effect<void> =>
-  response === undefined
-    ? Effect.void
-    : response.arrayBuffer.pipe(Effect.timeoutOption("1 second"), Effect.ignore)
+const discard = (response: HttpClientResponse.HttpClientResponse): Effect.Effect<void> =>
+  response.arrayBuffer.pipe(Effect.timeoutOption("1 second"), Effect.ignore)
 
 const lateError = (request: HttpClientRequest.HttpClientRequest, description: string) =>
   new HttpClientError.HttpClientError({

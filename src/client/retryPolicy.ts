@@ -1,4 +1,5 @@
-/** When and how late both clients retry. */
+/** When and how late requests are retried. */
+import { TIMEOUT } from "./ServiceUnreachable.ts"
 
 export const DEFAULT_RETRIES = 3
 export const DEFAULT_TIMEOUT = "30 seconds"
@@ -18,25 +19,39 @@ const TRANSIENT: ReadonlySet<number> = new Set([502, 503, 504])
 /** Rejected before processing, so any request may be retried. */
 const TOO_MANY_REQUESTS = 429
 
-/** The facts that decide about a retry. `contentType` is the response's. */
-export interface RetriedResponse {
-  readonly status: number
-  readonly contentType: string | undefined
+/** How an attempt ended: a response, or the reason why there is none. */
+export type AttemptOutcome =
+  | {
+      readonly status: number
+      readonly contentType: string | undefined
+      readonly retryAfter: string | undefined
+    }
+  | { readonly reason: string }
+
+/** A request that may be retried. */
+export interface RetriableRequest {
+  readonly method: string
+  readonly idempotencyKey: string | undefined
+  /** Maximum retries. */
+  readonly retries: number
 }
 
-/** Whether a request is idempotent: a read, or a request with an `Idempotency-Key`. */
-export const isIdempotent = (method: string, idempotencyKey: string | undefined): boolean =>
-  method === "GET" || idempotencyKey !== undefined
-
 /**
- * Whether a response is worth a retry. A 502 with a problem body is the service reporting another server's failure after its own retries:
- * each further attempt may cost a model call.
+ * Whether the outcome is worth a retry. Any request is retried after a 429; idempotent requests (reads, and requests with an
+ * `Idempotency-Key`) also after a failed connection or 502, 503 or 504. After the client's own timeout only a `GET` is: the service may still
+ * be processing any other request, and cancels a request whose client disconnected. A 502 with a problem body is the service reporting
+ * another server's failure after its own retries: each further attempt may cost a model call.
  */
-export const isRetriable = ({ contentType, status }: RetriedResponse, idempotent: boolean): boolean =>
-  status === TOO_MANY_REQUESTS ||
-  (idempotent &&
-    TRANSIENT.has(status) &&
-    !(status === 502 && contentType?.startsWith("application/problem+json") === true))
+const isRetriable = ({ idempotencyKey, method }: RetriableRequest, outcome: AttemptOutcome): boolean => {
+  const isIdempotent = method === "GET" || idempotencyKey !== undefined
+  if ("reason" in outcome) return isIdempotent && (outcome.reason !== TIMEOUT || method === "GET")
+  const { contentType, status } = outcome
+  const isOwnProblem = contentType?.startsWith("application/problem+json") === true
+  return (
+    status === TOO_MANY_REQUESTS ||
+    (isIdempotent && TRANSIENT.has(status) && !(status === 502 && isOwnProblem))
+  )
+}
 
 /** The date of HTTP (RFC 9110, section 5.6.7), in the form that servers send. */
 const HTTP_DATE = /^[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT$/
@@ -48,14 +63,19 @@ const parseRetryAfter = (header: string | undefined, now: number): number | unde
   return HTTP_DATE.test(header) ? Math.max(0, Date.parse(header) - now) : undefined
 }
 
-/** Returns the delay before the next attempt in milliseconds; undefined if there is none. `random` is from 0 to 1. */
+/**
+ * Returns the delay before the next attempt in milliseconds; undefined if the outcome of this one is final. `attempt` is its number from 0,
+ * and `random` is from 0 to 1.
+ */
 export const retryDelay = (
+  request: RetriableRequest,
   attempt: number,
-  retryAfter: string | undefined,
+  outcome: AttemptOutcome,
   now: number,
   random: number
 ): number | undefined => {
-  const requested = parseRetryAfter(retryAfter, now)
+  if (attempt >= request.retries || !isRetriable(request, outcome)) return undefined
+  const requested = "retryAfter" in outcome ? parseRetryAfter(outcome.retryAfter, now) : undefined
   if (requested === undefined || Number.isNaN(requested)) {
     return FIRST_DELAY_MILLIS * 2 ** attempt * (1 - random / 2)
   }

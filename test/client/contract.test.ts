@@ -261,7 +261,7 @@ layer(service({ environment: seedEnvironment }), { excludeTestServices: true })(
         const { url } = yield* Countersign
         const seeded = yield* seedOneOfEach("contract")
         const proxy = yield* recordingProxy(url)
-        const client = connect({ url: proxy.url, key: seeded.key, retries: 0 })
+        const client = connect({ url: proxy.url, key: Redacted.value(seeded.key), retries: 0 })
         const replay = yield* makeReplay
         for (const name of Object.keys(requests)) {
           if (name === "sessions.stream") continue
@@ -290,7 +290,7 @@ layer(service({ environment: seedEnvironment }), { excludeTestServices: true })(
         const { url } = yield* Countersign
         const seeded = yield* seedOneOfEach("optional bodies")
         const proxy = yield* recordingProxy(url)
-        const client = connect({ url: proxy.url, key: seeded.key, retries: 0 })
+        const client = connect({ url: proxy.url, key: Redacted.value(seeded.key), retries: 0 })
         const replay = yield* makeReplay
         const mayLackBody = ({ payload }: HttpApiEndpoint.Top) =>
           [...payload.values()].some(({ schemas }) => schemas.some(({ ast }) => SchemaAST.isVoid(ast)))
@@ -343,7 +343,7 @@ layer(service({ environment: seedEnvironment }), { excludeTestServices: true })(
         const seen = new Set<unknown>()
         const replay = yield* makeReplay
         for (const key of keys) {
-          const client = connect({ url: proxy.url, key, retries: 0 })
+          const client = connect({ url: proxy.url, key: Redacted.value(key), retries: 0 })
           for (const { name } of json) {
             const made = requests[name]?.(seeded) ?? {}
             const request = Effect.isEffect(made) ? yield* made : made

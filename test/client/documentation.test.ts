@@ -104,7 +104,7 @@ describe("an editor's hover", () => {
       }
       assert.strictEqual(
         typeOf("approvals.decide"),
-        "(input: DecideApprovalInput, options?: CallOptions | undefined) => Promise<DecidedApproval>"
+        "(input: DecideApprovalInput, options?: CallOptions | undefined) => CallPromise<DecidedApproval>"
       )
       for (const { name } of operations) assert.isBelow(typeOf(name).length, 130, name)
     })

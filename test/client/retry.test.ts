@@ -2,8 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Duration, Effect, Fiber } from "effect"
 import { HttpClient, HttpClientError, HttpClientRequest, HttpClientResponse } from "effect/http"
 import { TestClock } from "effect/testing"
-import type { RetryOptions } from "../../src/client/ClientOptions.ts"
-import { withRetries } from "../../src/client/retry.ts"
+import { type RetryOptions, withRetries } from "../../src/client/retry.ts"
 
 type Answer =
   | { readonly status: number; readonly retryAfter?: string; readonly type?: string }

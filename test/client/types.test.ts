@@ -61,7 +61,7 @@ type Given<A> = Schema.Json extends A
       : A extends DateTime.DateTime
         ? Date | string
         : A extends Redacted.Redacted
-          ? string | Redacted.Redacted
+          ? string
           : IsJsonObject<A> extends true
             ? object
             : A extends ReadonlyArray<unknown>
@@ -97,7 +97,8 @@ type Agreement = {
             Result,
             CallResult<Endpoint<Id, Name>> extends void ? void : Plain<CallResult<Endpoint<Id, Name>>>
           >,
-          Same<NonNullable<Input>, GivenInput<CallInput<Endpoint<Id, Name>>>>
+          // Beside the object, an ID where nothing else is needed.
+          Same<Exclude<NonNullable<Input>, string>, GivenInput<CallInput<Endpoint<Id, Name>>>>
         ]
       : never
   }

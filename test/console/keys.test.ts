@@ -90,7 +90,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("API k
       const makers = ["left", "moved"] as const
       for (const name of makers) {
         const maker = yield* clientWith(yield* key({ name, scopes: ["keys.write", "tasks.read"] }, "made"))
-        yield* maker.api_keys.create({ payload: { name: `${name}'s key`, scopes: ["tasks.read"] } })
+        yield* maker.apiKeys.create({ payload: { name: `${name}'s key`, scopes: ["tasks.read"] } })
       }
       yield* Effect.promise(async () => {
         await page.reload()
@@ -105,7 +105,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("API k
           await dialog.waitFor({ state: "detached" })
         }
       })
-      const { keys } = yield* admin.api_keys.list({ query: { status: "active" } })
+      const { keys } = yield* admin.apiKeys.list({ query: { status: "active" } })
       const names = keys.map(({ name }) => name)
       assert.include(names, "moved's key")
       for (const ended of ["left", "left's key", "moved"]) assert.notInclude(names, ended)

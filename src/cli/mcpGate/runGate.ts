@@ -111,7 +111,7 @@ export const runGate = Effect.fnUntraced(function* (flags: GateFlags) {
     .digest("hex")
 
   // One retry: a client waits for the answer, and the gate repeats what failed itself.
-  const client = connect({ url, key: yield* readServiceKey(key.value), retries: 1 })
+  const client = connect({ url, key: Redacted.value(yield* readServiceKey(key.value)), retries: 1 })
   yield* Effect.addFinalizer(() => Effect.promise(() => client.close()))
   const gate = yield* Effect.acquireRelease(
     Effect.tryPromise({

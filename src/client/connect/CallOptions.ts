@@ -1,5 +1,13 @@
+import type { Duration } from "./Duration.ts"
+
 /** Options of one promise call. */
 export interface CallOptions {
   /** Aborts the call. The service may have processed the request already. */
-  readonly signal?: AbortSignal
+  readonly signal?: AbortSignal | undefined
+  /** Timeout of one attempt, up to the response headers. Default: that of the client. */
+  readonly timeout?: Duration | undefined
+  /** Maximum retries if the request is idempotent. Default: those of the client. */
+  readonly retries?: number | undefined
+  /** Further request headers, such as `traceparent`. They cannot replace those that the client sets itself. */
+  readonly headers?: Readonly<Record<string, string>> | undefined
 }

@@ -7,4 +7,8 @@ export class DecisionTimeout extends ClientError {
   constructor() {
     super("DecisionTimeout", "No decision within the timeout; the approval is pending", "govern")
   }
+
+  override get _tag(): "DECISION_TIMEOUT" {
+    return this.code
+  }
 }

@@ -1,6 +1,7 @@
 import { ClientError, isClientError } from "../ClientError.ts"
 import type { ServiceUnreachable } from "../ServiceUnreachable.ts"
 import type { UnexpectedResponse } from "../UnexpectedResponse.ts"
+import type { ClientClosed } from "./ClientClosed.ts"
 import type { DecisionTimeout } from "./DecisionTimeout.ts"
 import type { AnyServiceProblem } from "./generated/Operations.ts"
 
@@ -33,7 +34,8 @@ export interface ServiceProblem extends Error {
 }
 
 /** The error with which a call of {@link connect}'s client rejects, unless its signal aborted it. `code` tells which one. */
-export type Problem = AnyServiceProblem | ServiceUnreachable | UnexpectedResponse | DecisionTimeout
+export type Problem =
+  AnyServiceProblem | ServiceUnreachable | UnexpectedResponse | DecisionTimeout | ClientClosed
 
 /** The codes of {@link Problem}. */
 export type ProblemCode = Problem["code"]

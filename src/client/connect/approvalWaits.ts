@@ -1,7 +1,11 @@
 /** Waits for approvals to close. All waits of a session share one stream: an agent may have many steps pending at once. */
 import type { StreamOptions } from "../StreamOptions.ts"
-import type { ApprovalSnapshot } from "./generated/Operations.ts"
-import type { SessionFollower } from "./sessionEvents.ts"
+import type { AnySessionEvent, EventSource, SessionFollower } from "./sessionEvents.ts"
+
+/** What the waits read of a closed approval, in the form of either client. */
+export interface AnyApproval {
+  readonly approval_id: string
+}
 
 /** How to wait for an approval. */
 export interface ApprovalWaitOptions extends Pick<StreamOptions, "reconnect"> {
@@ -10,7 +14,7 @@ export interface ApprovalWaitOptions extends Pick<StreamOptions, "reconnect"> {
 }
 
 /** Listens to the approvals of a session, for one step at a time. */
-export interface ApprovalListener {
+export interface ApprovalListener<Approval> {
   /**
    * Waits for an approval to close. Resolves with `undefined` if the session closed without it, and rejects with the error of the stream.
    * The stream has the `reconnect` of the wait that opens it.
@@ -18,7 +22,7 @@ export interface ApprovalListener {
   readonly closing: (
     approval_id: string | null,
     options: ApprovalWaitOptions
-  ) => Promise<ApprovalSnapshot | undefined>
+  ) => Promise<Approval | undefined>
   /** Also reads the events before the latest one, from the oldest that is retained. */
   readonly rewind: () => void
   /** Stops to listen. */
@@ -26,36 +30,44 @@ export interface ApprovalListener {
 }
 
 /** Waits of the sessions of one client. */
-export interface ApprovalWaits {
-  /** Listens to a session. Begin before the step is requested, so that no decision is missed in between. */
-  readonly listen: (session_id: string) => ApprovalListener
+export interface ApprovalWaits<Event extends AnySessionEvent, Approval> {
+  /**
+   * Listens to a session. Begin before the step is requested, so that no decision is missed in between. The session's stream has the source of
+   * the wait that opens it.
+   */
+  readonly listen: (session_id: string, source: EventSource<Event>) => ApprovalListener<Approval>
 }
 
 /** The interest of one listener. */
-interface Interest {
+interface Interest<Approval> {
   /** The latest event when it began; undefined for all that are retained. */
   after: number | undefined
   /** Receives approvals as they close. */
-  receive: (approval: ApprovalSnapshot) => void
+  receive: (approval: Approval) => void
   /** Ends its wait; undefined while it does not wait. */
   settle: ((outcome: { readonly error?: unknown }) => void) | undefined
 }
 
 /** The listeners of one session, and its stream while at least one of them waits. */
-interface Session {
-  readonly interests: Set<Interest>
+interface Session<Approval> {
+  readonly interests: Set<Interest<Approval>>
   stream: AbortController | undefined
 }
 
-/** Creates the waits of a client. */
-export const makeApprovalWaits = (follower: SessionFollower): ApprovalWaits => {
-  const sessions = new Map<string, Session>()
+/** Creates the waits of a client. `closedBy` returns the approval that an event closes. */
+export const makeApprovalWaits = <Event extends AnySessionEvent, Approval extends AnyApproval>(
+  follower: SessionFollower<Event>,
+  closedBy: (event: Event) => Approval | undefined
+): ApprovalWaits<Event, Approval> => {
+  type Source = EventSource<Event>
+  const sessions = new Map<string, Session<Approval>>()
 
-  const waiting = ({ interests }: Session) => [...interests].flatMap(({ settle }) => settle ?? [])
+  const waiting = ({ interests }: Session<Approval>) => [...interests].flatMap(({ settle }) => settle ?? [])
 
   const follow = async (
+    source: Source,
     id: string,
-    session: Session,
+    session: Session<Approval>,
     reconnect: StreamOptions["reconnect"],
     signal: AbortSignal
   ): Promise<void> => {
@@ -63,17 +75,22 @@ export const makeApprovalWaits = (follower: SessionFollower): ApprovalWaits => {
     const starts = [...session.interests].map(({ after }) => after)
     const after = starts.includes(undefined) ? undefined : Math.min(...starts.map(Number))
     const options = {
-      signal,
       ...(after === undefined ? {} : { after }),
       ...(reconnect === undefined ? {} : { reconnect })
     }
-    for await (const event of follower.stream(id, options)) {
-      if (event.type === "approval:decided")
-        for (const interest of session.interests) interest.receive(event.approval)
+    for await (const event of follower.stream(source, id, options, signal)) {
+      const approval = closedBy(event)
+      if (approval === undefined) continue
+      for (const interest of session.interests) interest.receive(approval)
     }
   }
 
-  const open = (id: string, session: Session, reconnect: StreamOptions["reconnect"]): void => {
+  const open = (
+    source: Source,
+    id: string,
+    session: Session<Approval>,
+    reconnect: StreamOptions["reconnect"]
+  ): void => {
     const stream = new AbortController()
     session.stream = stream
     const end = (outcome: { readonly error?: unknown }) => {
@@ -81,31 +98,31 @@ export const makeApprovalWaits = (follower: SessionFollower): ApprovalWaits => {
       session.stream = undefined
       for (const settle of waiting(session)) settle(outcome)
     }
-    follow(id, session, reconnect, stream.signal).then(
+    follow(source, id, session, reconnect, stream.signal).then(
       () => end({}),
       (error: unknown) => end({ error })
     )
   }
 
   /** Closes the stream if no wait is left. */
-  const release = (session: Session): void => {
+  const release = (session: Session<Approval>): void => {
     if (waiting(session).length > 0) return
     const { stream } = session
     session.stream = undefined
     stream?.abort()
   }
 
-  const listen = (id: string): ApprovalListener => {
-    const session = sessions.get(id) ?? { interests: new Set(), stream: undefined }
+  const listen = (id: string, source: Source): ApprovalListener<Approval> => {
+    const session: Session<Approval> = sessions.get(id) ?? { interests: new Set(), stream: undefined }
     sessions.set(id, session)
     // While the step is requested, the ID of its approval is not known yet.
-    let closed = new Map<string, ApprovalSnapshot>()
-    const keep = (approval: ApprovalSnapshot) => void closed.set(approval.approval_id, approval)
-    const interest: Interest = { after: follower.lastSeen(id), receive: keep, settle: undefined }
+    let closed = new Map<string, Approval>()
+    const keep = (approval: Approval) => void closed.set(approval.approval_id, approval)
+    const interest: Interest<Approval> = { after: follower.lastSeen(id), receive: keep, settle: undefined }
     session.interests.add(interest)
 
-    const closing: ApprovalListener["closing"] = (approval_id, { reconnect, signal }) =>
-      new Promise<ApprovalSnapshot | undefined>((resolve, reject) => {
+    const closing: ApprovalListener<Approval>["closing"] = (approval_id, { reconnect, signal }) =>
+      new Promise<Approval | undefined>((resolve, reject) => {
         signal.throwIfAborted()
         const found = closed.get(approval_id ?? "")
         closed = new Map()
@@ -125,7 +142,7 @@ export const makeApprovalWaits = (follower: SessionFollower): ApprovalWaits => {
         interest.settle = (outcome) =>
           finish(() => ("error" in outcome ? reject(outcome.error) : resolve(undefined)))
         signal.addEventListener("abort", abort)
-        if (session.stream === undefined) open(id, session, reconnect)
+        if (session.stream === undefined) open(source, id, session, reconnect)
       })
 
     return {

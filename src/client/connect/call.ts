@@ -4,6 +4,8 @@ import type { ClientError } from "../ClientError.ts"
 import { type FailedRequest, reasonOf, ServiceUnreachable } from "../ServiceUnreachable.ts"
 import { UnexpectedResponse } from "../UnexpectedResponse.ts"
 import type { CallOptions } from "./CallOptions.ts"
+import { type CallResponse, readRateLimits } from "./CallPromise.ts"
+import { toMillis } from "./Duration.ts"
 import { problemShapes } from "./generated/operationTable.ts"
 import { ProblemError } from "./Problem.ts"
 import { readLines } from "./readLines.ts"
@@ -22,31 +24,45 @@ import { linkSignals } from "./wait.ts"
 /** The input of a call: `params`, `query`, `headers` and `payload`. */
 export type CallInput = Readonly<Record<string, unknown>>
 
+/** Timeout and retries of a call that does not set its own. */
+export interface CallDefaults {
+  /** In milliseconds. */
+  readonly timeout: number
+  readonly retries: number
+}
+
 /** Sends a call; resolves with its result as the table describes it, times as `Date`. */
 export const call = async (
   connection: Connection,
   operation: string,
   entry: OperationEntry,
   input: CallInput,
-  timeout: number,
-  { signal: given }: CallOptions
-): Promise<unknown> => {
-  const { signal, unlink } = linkSignals(connection.closed, given)
+  options: CallOptions,
+  defaults: CallDefaults
+): Promise<CallResponse<unknown>> => {
+  const { signal, unlink } = linkSignals(connection.closing.during(operation), options.signal)
   let isStreaming = false
   try {
     signal.throwIfAborted()
-    const request = buildRequest(connection, operation, entry, input, timeout)
+    const request = buildRequest(connection, operation, entry, input, options, defaults)
     const response = await send(connection, request, signal)
     if (response.status !== entry.status) throw await failureOf(response, request, signal)
+    const result = (value: unknown): CallResponse<unknown> => ({
+      result: value,
+      status: response.status,
+      request_id: header(response, "x-request-id"),
+      rate_limits: readRateLimits(response.headers.get("ratelimit")),
+      headers: response.headers
+    })
     const { json, lines } = entry
     if (lines !== undefined) {
       isStreaming = true
-      return readLines(response, request, lines, signal, unlink)
+      return result(readLines(response, request, lines, signal, unlink))
     }
     const text = await readText(response, request, signal)
-    if (json === undefined) return undefined
+    if (json === undefined) return result(undefined)
     const body = parse(response, request, text)
-    return decode(response, request, () => fromWire(json, body))
+    return result(decode(response, request, () => fromWire(json, body)))
   } finally {
     if (!isStreaming) unlink()
   }
@@ -58,7 +74,8 @@ export const buildRequest = (
   operation: string,
   entry: OperationEntry,
   input: CallInput,
-  timeout: number
+  options: CallOptions,
+  defaults: CallDefaults
 ): OutgoingRequest => {
   const parts = (["params", "query", "headers", "payload"] as const).filter(
     (name) => entry[name] !== undefined
@@ -81,13 +98,21 @@ export const buildRequest = (
   const headers: Record<string, string> = {}
   // Node 18 has no random bytes without an import: calls there are not retried.
   if (entry.idempotent === true && "crypto" in globalThis) headers["idempotency-key"] = v4()
-  for (const [name, value] of part("headers")) {
-    if (!/^[\x20-\x7e]*$/.test(value)) {
+  for (const [name, value] of [...Object.entries(options.headers ?? {}), ...part("headers")]) {
+    // `fetch` would fail with an error that quotes the header.
+    if (!/^[\w-]+$/.test(name) || !/^[\x20-\x7e]*$/.test(value)) {
       throw invalidInput(operation, "headers", new Mismatch(`#/${name}`, "Expected visible ASCII characters"))
     }
-    headers[name] = value
+    headers[name.toLowerCase()] = value
   }
-  const request = { operation, method: entry.method, url, headers, timeout }
+  const request = {
+    operation,
+    method: entry.method,
+    url,
+    headers,
+    timeout: options.timeout === undefined ? defaults.timeout : toMillis(options.timeout),
+    retries: options.retries ?? defaults.retries
+  }
   const { payload: shape } = entry
   if (shape === undefined) return request
   const body = JSON.stringify(checked(operation, "payload", () => toWire(shape, input["payload"] ?? {})))

@@ -1,13 +1,12 @@
-import type { Duration } from "effect"
-import { isUnavailable, requestedDelay } from "../isTransient.ts"
+import { hasCode, isUnavailable, requestedDelay } from "../isTransient.ts"
+import { MAX_PROPOSALS, proposedStepId } from "../proposedStepId.ts"
 import type { StreamOptions } from "../StreamOptions.ts"
+import type { AnyApproval, ApprovalListener } from "./approvalWaits.ts"
 import type { CallOptions } from "./CallOptions.ts"
 import { DecisionTimeout } from "./DecisionTimeout.ts"
-import { MAX_PROPOSALS, proposedStepId } from "../proposedStepId.ts"
+import { type Duration, toMillis } from "./Duration.ts"
 import type { ApprovalSnapshot, CounterProposal, GovernedStep, StepRequest } from "./generated/Operations.ts"
-import { isProblem } from "./Problem.ts"
-import type { ApprovalListener, ApprovalWaits } from "./approvalWaits.ts"
-import { type AbortSource, linkSignals, sleep, toMillis } from "./wait.ts"
+import { type Clock, linkSignals } from "./wait.ts"
 
 /** A decided step. */
 export interface GovernedDecision extends GovernedStep {
@@ -20,12 +19,12 @@ export interface GovernedDecision extends GovernedStep {
 }
 
 /** Options of the wait for a decision. */
-export interface WaitOptions extends Pick<StreamOptions, "reconnect">, CallOptions {
+export interface WaitOptions extends Pick<StreamOptions, "reconnect">, Pick<CallOptions, "signal"> {
   /**
    * Rejects with {@link DecisionTimeout} after this time; the approval stays pending. Default: no limit other than the
    * rule's own windows.
    */
-  readonly timeout?: Duration.Input
+  readonly timeout?: Duration
   /**
    * Whether to go on with the arguments that a reviewer proposed when rejecting the step. If so, another step is requested with them, whose
    * ID is that of the step and `~2`, and its decision is returned: use the `step_id` and the `arguments` of the result. Default: a rejected
@@ -37,6 +36,32 @@ export interface WaitOptions extends Pick<StreamOptions, "reconnect">, CallOptio
   ) => boolean | Promise<boolean>
 }
 
+/** What `govern` needs of a step, its answer and its approval, in the form of either client. */
+interface AnyStep<Arguments> {
+  readonly step_id: string
+  readonly summary?: unknown
+  readonly arguments?: Arguments | undefined
+}
+interface AnyAnswer {
+  readonly decision: "allow" | "reject" | "pending"
+  readonly approval_id: string | null
+  readonly reason: string
+  readonly proposal?: { readonly arguments?: unknown } | null | undefined
+}
+interface ClosedApproval extends AnyApproval {
+  readonly outcome: "allow" | "reject" | null
+}
+
+/** What a decision adds to the answer to a step. */
+interface Decision<Approval> {
+  readonly decision: "allow" | "reject"
+  readonly approval: Approval | null
+}
+
+/** A decided step in the form of either client. */
+export type Decided<Arguments, Answer extends AnyAnswer, Approval> = Answer &
+  Decision<Approval> & { readonly arguments?: Arguments }
+
 /** Retries of the first request: an address without a service should fail soon. */
 const FIRST_RETRIES = 3
 
@@ -44,72 +69,95 @@ const FIRST_RETRIES = 3
 const FIRST_DELAY_MILLIS = 500
 const MAX_DELAY_MILLIS = 30_000
 
-/** Submits a step. */
-type Submit = (step: StepRequest, signal: AbortSignal) => Promise<GovernedStep>
+/** The service as one call of `govern` reaches it. */
+export interface Governing<Step, Answer, Approval> {
+  readonly clock: Clock
+  /** Submits a step. */
+  readonly submit: (step: Step, signal: AbortSignal) => Promise<Answer>
+  /** Listens to the session's approvals. */
+  readonly listen: () => ApprovalListener<Approval>
+  /** The step that goes on with the arguments of a proposal; undefined if the caller does not accept it. */
+  readonly accept: (rejected: Answer & Decision<Approval>, step_id: string) => Promise<Step | undefined>
+}
+
+/** Limits of one call of `govern`. */
+export interface GovernLimits extends Pick<WaitOptions, "reconnect" | "timeout"> {
+  readonly signal: AbortSignal
+}
 
 /**
  * Submits a step and returns its decision. While the step is pending, it waits on the session's event stream and then submits the step
  * again: only the service's response counts, which evaluates the rules again. If the caller accepts a reviewer's proposal, it goes on with
  * another step.
  */
-export const govern = async (
-  submit: Submit,
-  waits: ApprovalWaits,
-  id: string,
-  step: StepRequest,
-  options: WaitOptions,
-  closed: AbortSource
-): Promise<GovernedDecision> => {
-  const { abort, signal, unlink } = linkSignals(closed, options.signal)
-  const timer =
-    options.timeout === undefined
-      ? undefined
-      : setTimeout(() => abort(new DecisionTimeout()), toMillis(options.timeout))
+export const govern = async <
+  Arguments,
+  Step extends AnyStep<Arguments>,
+  Answer extends AnyAnswer,
+  Approval extends ClosedApproval
+>(
+  governing: Governing<Step, Answer, Approval>,
+  step: Step,
+  limits: GovernLimits
+): Promise<Decided<Arguments, Answer, Approval>> => {
+  const { abort, signal, unlink } = linkSignals(limits.signal)
+  const timer = new AbortController()
+  if (limits.timeout !== undefined) {
+    const expire = () => abort(new DecisionTimeout())
+    governing.clock.sleep(toMillis(limits.timeout), timer.signal).then(expire, () => undefined)
+  }
   try {
-    let result = await decide(submit, waits, id, step, { ...options, signal })
+    let result = await decide<Arguments, Step, Answer, Approval>(governing, step, { ...limits, signal })
     for (let attempt = 2; attempt < 2 + MAX_PROPOSALS; attempt++) {
       const { decision, proposal } = result
       if (decision !== "reject" || proposal?.arguments === undefined) break
-      if ((await options.acceptProposal?.(proposal, result)) !== true) break
+      const next = await governing.accept(result, proposedStepId(step.step_id, attempt))
+      if (next === undefined) break
       signal.throwIfAborted()
-      const step_id = proposedStepId(step.step_id, attempt)
-      // The agent's summary tells of its own arguments.
-      const { summary: _, ...proposed } = step
-      const next = { ...proposed, step_id, arguments: proposal.arguments }
-      result = await decide(submit, waits, id, next, { ...options, signal })
+      result = await decide<Arguments, Step, Answer, Approval>(governing, next, { ...limits, signal })
     }
     return result
   } finally {
-    clearTimeout(timer)
+    timer.abort()
     unlink()
   }
 }
 
+/** The step that goes on with the arguments of a proposal. The agent's summary tells of its own arguments. */
+export const proposedStep = <Step extends AnyStep<unknown>, Id extends string, Arguments>(
+  { summary: _, ...step }: Step,
+  step_id: Id,
+  proposed: Arguments
+) => ({ ...step, step_id, arguments: proposed })
+
 /** Submits one step until it is decided. */
-const decide = async (
-  submit: Submit,
-  waits: ApprovalWaits,
-  id: string,
-  step: StepRequest,
-  options: WaitOptions & { readonly signal: AbortSignal }
-): Promise<GovernedDecision> => {
-  const { signal } = options
+const decide = async <
+  Arguments,
+  Step extends AnyStep<Arguments>,
+  Answer extends AnyAnswer,
+  Approval extends ClosedApproval
+>(
+  { clock, listen, submit }: Governing<Step, Answer, Approval>,
+  step: Step,
+  limits: GovernLimits
+): Promise<Decided<Arguments, Answer, Approval>> => {
+  const { signal } = limits
   const submitStep = () => submit(step, signal)
   // Before the request: the event that decides a step pending now comes after it.
-  const listener = waits.listen(id)
+  const listener = listen()
   try {
-    let answer = await submitUntilAnswered(submitStep, FIRST_RETRIES, signal)
-    let approval: ApprovalSnapshot | undefined
+    let answer = await submitUntilAnswered(submitStep, FIRST_RETRIES, clock, signal)
+    let approval: Approval | undefined
     while (!isDecided(answer)) {
       const pending = answer
-      approval = await closingOf(listener, pending, options)
+      approval = await closingOf(listener, pending, limits)
       if (approval === undefined) listener.rewind()
       try {
-        answer = await submitUntilAnswered(submitStep, Infinity, signal)
+        answer = await submitUntilAnswered(submitStep, Infinity, clock, signal)
       } catch (error) {
         // Closing a session rejects its pending approvals, and a closed session no longer accepts step requests.
-        if (!isProblem(error, "SESSION_CLOSED") || approval?.outcome !== "reject") throw error
-        answer = { ...pending, decision: "reject", reason: error.title }
+        if (!hasCode(error, "SESSION_CLOSED") || approval?.outcome !== "reject") throw error
+        answer = { ...pending, decision: "reject", reason: "Session closed" }
       }
     }
     return {
@@ -122,42 +170,42 @@ const decide = async (
   }
 }
 
-const isDecided = (
-  answer: GovernedStep
-): answer is GovernedStep & { readonly decision: GovernedDecision["decision"] } =>
-  answer.decision !== "pending"
+const isDecided = <Answer extends AnyAnswer>(
+  answer: Answer
+): answer is Answer & { readonly decision: "allow" | "reject" } => answer.decision !== "pending"
 
 /** Submits the step again while the service is busy or unreachable. */
-const submitUntilAnswered = async (
-  submit: () => Promise<GovernedStep>,
+const submitUntilAnswered = async <Answer>(
+  submit: () => Promise<Answer>,
   retries: number,
+  clock: Clock,
   signal: AbortSignal
-): Promise<GovernedStep> => {
+): Promise<Answer> => {
   for (let attempt = 0; ; attempt++) {
     try {
       return await submit()
     } catch (error) {
       signal.throwIfAborted()
       if (attempt >= retries || !isUnavailable(error)) throw error
-      const backoff = FIRST_DELAY_MILLIS * 2 ** Math.min(attempt, 20) * (0.8 + Math.random() * 0.4)
-      await sleep(Math.max(Math.min(backoff, MAX_DELAY_MILLIS), requestedDelay(error)), signal)
+      const backoff = FIRST_DELAY_MILLIS * 2 ** Math.min(attempt, 20) * (0.8 + clock.random() * 0.4)
+      await clock.sleep(Math.max(Math.min(backoff, MAX_DELAY_MILLIS), requestedDelay(error)), signal)
     }
   }
 }
 
 /** Waits for the step's approval to close; undefined if the session closed without it, or the event was deleted. */
-const closingOf = async (
-  listener: ApprovalListener,
-  { approval_id }: GovernedStep,
-  { reconnect, signal }: WaitOptions & { readonly signal: AbortSignal }
-): Promise<ApprovalSnapshot | undefined> => {
+const closingOf = async <Approval>(
+  listener: ApprovalListener<Approval>,
+  { approval_id }: AnyAnswer,
+  { reconnect, signal }: GovernLimits
+): Promise<Approval | undefined> => {
   try {
     return await listener.closing(approval_id, { signal, ...(reconnect === undefined ? {} : { reconnect }) })
   } catch (error) {
     signal.throwIfAborted()
     // So many events followed that the next one was deleted. The next request returns the decision; if still pending, the stream starts at
     // the oldest retained event.
-    if (!isProblem(error, "CURSOR_EXPIRED")) throw error
+    if (!hasCode(error, "CURSOR_EXPIRED")) throw error
     return undefined
   }
 }

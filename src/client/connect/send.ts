@@ -1,17 +1,16 @@
 /** Sends requests with timeouts and retries. */
-import * as Redacted from "effect/Redacted"
-import { isIdempotent, isRetriable, retryDelay } from "../retryPolicy.ts"
+import { retryDelay } from "../retryPolicy.ts"
 import { type FailedRequest, reasonOf, ServiceUnreachable, TIMEOUT } from "../ServiceUnreachable.ts"
-import { type AbortSource, linkSignals, sleep } from "./wait.ts"
+import type { Log, LoggedAttempt } from "./Log.ts"
+import { type Closing, linkSignals, sleep } from "./wait.ts"
 
 /** The service that a client sends to. */
 export interface Connection {
   /** The base URL, without a trailing slash. */
   readonly url: string
-  readonly key: Redacted.Redacted
-  readonly retries: number
-  /** Aborts when the client is closed. */
-  readonly closed: AbortSource
+  readonly key: string
+  readonly log: Log | undefined
+  readonly closing: Closing
 }
 
 /** A request of an operation. */
@@ -20,39 +19,59 @@ export interface OutgoingRequest extends FailedRequest {
   readonly body?: string
   /** Timeout of one attempt in milliseconds, up to the response headers. */
   readonly timeout: number
+  /** Maximum retries. */
+  readonly retries: number
 }
 
 /** How long the rest of a discarded response is read, so that its connection is free for the next attempt. */
 const DISCARD_MILLIS = 1_000
 
-/**
- * Sends a request and returns the last response. Rejects with {@link ServiceUnreachable}, or with the signal's reason. After this client's
- * own timeout only a `GET` is retried: the service may still be processing any other request.
- */
+/** Sends a request and returns the last response. Rejects with {@link ServiceUnreachable}, or with the signal's reason. */
 export const send = async (
   connection: Connection,
   request: OutgoingRequest,
   signal: AbortSignal
 ): Promise<Response> => {
-  const idempotent = isIdempotent(request.method, request.headers["idempotency-key"])
+  const { method, retries } = request
+  const retriable = { method, retries, idempotencyKey: request.headers["idempotency-key"] }
   for (let attempt = 0; ; attempt++) {
+    const sentAt = performance.now()
     const outcome = await sendOnce(connection, request, signal)
-    const canRetry =
-      attempt < connection.retries &&
-      (outcome instanceof ServiceUnreachable
-        ? idempotent && (outcome.reason !== TIMEOUT || request.method === "GET")
-        : isRetriable({ status: outcome.status, contentType: header(outcome, "content-type") }, idempotent))
-    if (canRetry) {
-      const retryAfter = outcome instanceof ServiceUnreachable ? undefined : header(outcome, "retry-after")
-      const delay = retryDelay(attempt, retryAfter, Date.now(), Math.random())
-      if (delay !== undefined) {
-        if (!(outcome instanceof ServiceUnreachable)) await discard(outcome, signal)
-        await sleep(delay, signal)
-        continue
-      }
+    const isResponse = !(outcome instanceof ServiceUnreachable)
+    const ended = isResponse
+      ? {
+          status: outcome.status,
+          contentType: header(outcome, "content-type"),
+          retryAfter: header(outcome, "retry-after")
+        }
+      : outcome
+    const delay = retryDelay(retriable, attempt, ended, Date.now(), Math.random())
+    report(connection.log, {
+      operation: request.operation,
+      method,
+      path: request.url.pathname,
+      attempt: attempt + 1,
+      duration_ms: Math.round(performance.now() - sentAt),
+      status: isResponse ? outcome.status : undefined,
+      reason: isResponse ? undefined : outcome.reason,
+      request_id: isResponse ? header(outcome, "x-request-id") : undefined,
+      retry_in_ms: delay === undefined ? undefined : Math.round(delay)
+    })
+    if (delay === undefined) {
+      if (isResponse) return outcome
+      throw outcome
     }
-    if (outcome instanceof ServiceUnreachable) throw outcome
-    return outcome
+    if (isResponse) await discard(outcome, signal)
+    await sleep(delay, signal)
+  }
+}
+
+const report = (log: Log | undefined, attempt: LoggedAttempt): void => {
+  try {
+    log?.(attempt)
+  } catch (error) {
+    // oxlint-disable-next-line eslint/no-console -- the program's log is what failed
+    console.error("The client's log failed:", error)
   }
 }
 
@@ -75,7 +94,7 @@ const sendOnce = async (
   try {
     return await fetch(request.url, {
       method: request.method,
-      headers: { ...request.headers, authorization: `Bearer ${Redacted.value(key)}` },
+      headers: { ...request.headers, authorization: `Bearer ${key}` },
       ...(request.body === undefined ? {} : { body: request.body }),
       signal: attempt.signal,
       // The key must not reach another host, and browser cookies must not reach the service.

@@ -1,6 +1,7 @@
 /** Follows a session's events over connections that may break. */
 import { createParser } from "eventsource-parser"
 import { isTransient, requestedDelay } from "../isTransient.ts"
+import type { StreamOptions } from "../StreamOptions.ts"
 import {
   DEFAULT_RECONNECT_MILLIS,
   MAX_EVENT_CHARACTERS,
@@ -8,31 +9,55 @@ import {
   reconnectDelay,
   SILENCE_MILLIS
 } from "../streamPolicy.ts"
-import type { FailedRequest } from "../ServiceUnreachable.ts"
-import { UnexpectedResponse } from "../UnexpectedResponse.ts"
-import { buildRequest, failureOf } from "./call.ts"
-import type { CallOptions } from "./CallOptions.ts"
-import type { SessionEvent } from "./generated/Operations.ts"
-import { operationTable, sessionEventTypes } from "./generated/operationTable.ts"
-import { type Connection, header, send } from "./send.ts"
-import { fromWire, Mismatch } from "./shape.ts"
-import { linkSignals, sleep, toMillis } from "./wait.ts"
-import type { StreamOptions } from "../StreamOptions.ts"
+import type { UnexpectedResponse } from "../UnexpectedResponse.ts"
+import { toMillis } from "./Duration.ts"
+import { sessionEventTypes } from "./generated/operationTable.ts"
+import { type Clock, linkSignals } from "./wait.ts"
+
+/** What every event has, in the form of either client. */
+export interface AnySessionEvent {
+  readonly id: number
+  readonly type: string
+}
+
+/** An open connection. */
+export interface EventConnection<Event> {
+  readonly body: ReadableStream<Uint8Array>
+  /** Reads the data of an event; throws for data outside the contract. */
+  readonly decode: (data: string) => Event
+  /** The error for a connection outside the contract. */
+  readonly fail: (description: string) => UnexpectedResponse
+}
+
+/** The connections of one client, and its clock. */
+export interface EventSource<Event> {
+  readonly clock: Clock
+  /** Connects after an event. Resolves with `undefined` if the session is closed and has no more events. */
+  readonly open: (
+    id: string,
+    after: number | undefined,
+    signal: AbortSignal
+  ) => Promise<EventConnection<Event> | undefined>
+}
 
 /** Streams sessions and tracks their latest event. */
-export interface SessionFollower {
+export interface SessionFollower<Event> {
+  /**
+   * Streams a session's events in order, each once, until `session:closed`. It reconnects after the last event without limit, and fails
+   * only if a retry cannot help: `NOT_FOUND`, `CURSOR_EXPIRED`, an invalid key.
+   */
   readonly stream: (
+    source: EventSource<Event>,
     id: string,
-    options?: StreamOptions & CallOptions
-  ) => AsyncGenerator<SessionEvent, void, undefined>
+    options: StreamOptions,
+    signal: AbortSignal
+  ) => AsyncGenerator<Event, void, undefined>
   /** Returns the number of the latest event of a session that any stream of this client received. */
   readonly lastSeen: (id: string) => number | undefined
 }
 
-const operation = "stream"
-
-/** Streams sessions of one service. `timeout` is that of opening a connection, in milliseconds. */
-export const makeFollower = (connection: Connection, timeout: number): SessionFollower => {
+/** Creates the follower of a client. */
+export const makeFollower = <Event extends AnySessionEvent>(): SessionFollower<Event> => {
   const latest = new Map<string, number>()
 
   const remember = (id: string, number: number): void => {
@@ -44,10 +69,11 @@ export const makeFollower = (connection: Connection, timeout: number): SessionFo
   }
 
   async function* stream(
+    { clock, open }: EventSource<Event>,
     id: string,
-    options: StreamOptions & CallOptions = {}
-  ): AsyncGenerator<SessionEvent, void, undefined> {
-    const { signal, unlink } = linkSignals(connection.closed, options.signal)
+    options: StreamOptions,
+    signal: AbortSignal
+  ): AsyncGenerator<Event, void, undefined> {
     const progress: Progress = {
       retry: options.reconnect === undefined ? DEFAULT_RECONNECT_MILLIS : toMillis(options.reconnect),
       isFixed: options.reconnect !== undefined,
@@ -55,49 +81,39 @@ export const makeFollower = (connection: Connection, timeout: number): SessionFo
       requestedDelay: 0
     }
     let { after } = options
-    try {
-      for (;;) {
-        signal.throwIfAborted()
-        const input = { params: { id }, query: { after } }
-        const request = buildRequest(connection, operation, streamEntry(), input, timeout)
-        // Listeners of a connection end with it: a stream may have thousands.
-        const attempt = linkSignals(signal)
-        try {
-          const response = await send(connection, request, attempt.signal)
-          if (response.status === 204) return
-          if (response.status !== 200) throw await failureOf(response, request, attempt.signal)
-          for await (const event of readEvents(response, request, progress, attempt.signal)) {
-            // A repeated event from the service or a proxy is dropped.
-            if (event.id <= (after ?? 0)) continue
-            after = event.id
-            remember(id, event.id)
-            yield event
-            if (event.type === "session:closed") return
-            signal.throwIfAborted()
-          }
-        } catch (error) {
+    for (;;) {
+      signal.throwIfAborted()
+      // Listeners of a connection end with it: a stream may have thousands.
+      const attempt = linkSignals(signal)
+      try {
+        const connection = await open(id, after, attempt.signal)
+        if (connection === undefined) return
+        for await (const event of readEvents(connection, clock, progress, attempt.signal)) {
+          // A repeated event from the service or a proxy is dropped.
+          if (event.id <= (after ?? 0)) continue
+          after = event.id
+          remember(id, event.id)
+          yield event
+          if (event.type === "session:closed") return
           signal.throwIfAborted()
-          if (!isTransient(error)) throw error
-          progress.failures++
-          progress.requestedDelay = requestedDelay(error)
-        } finally {
-          attempt.unlink()
         }
-        await sleep(
-          reconnectDelay(progress.retry, progress.failures, progress.requestedDelay, Math.random()),
-          signal
-        )
+      } catch (error) {
+        signal.throwIfAborted()
+        if (!isTransient(error)) throw error
+        progress.failures++
+        progress.requestedDelay = requestedDelay(error)
+      } finally {
+        attempt.unlink()
       }
-    } finally {
-      unlink()
+      await clock.sleep(
+        reconnectDelay(progress.retry, progress.failures, progress.requestedDelay, clock.random()),
+        signal
+      )
     }
   }
 
   return { stream, lastSeen: (id) => latest.get(id) }
 }
-
-/** A function, so that a bundle without streams is free of the table: reading a member could have an effect. */
-const streamEntry = () => operationTable["sessions"]?.["stream"] ?? { method: "GET", path: "", status: 200 }
 
 /** The state of a stream's connections. */
 interface Progress {
@@ -112,17 +128,12 @@ interface Progress {
 }
 
 /** The events of one connection. A connection that breaks or goes silent ends. */
-async function* readEvents(
-  response: Response,
-  request: FailedRequest,
+async function* readEvents<Event>(
+  { body, decode, fail }: EventConnection<Event>,
+  clock: Clock,
   progress: Progress,
   signal: AbortSignal
-): AsyncGenerator<SessionEvent, void, undefined> {
-  const fail = (description: string) => new UnexpectedResponse(request, response.status, description)
-  const reader = response.body?.getReader()
-  if (reader === undefined || header(response, "content-type")?.startsWith("text/event-stream") !== true) {
-    throw fail("not an event stream")
-  }
+): AsyncGenerator<Event, void, undefined> {
   const received: Array<string> = []
   let isTooLarge = false
   const isAlive = () => {
@@ -145,34 +156,26 @@ async function* readEvents(
     }
   })
   const decoder = new TextDecoder()
+  const reader = body.getReader()
+  // Canceling ends a pending read.
+  const cancel = () => void reader.cancel().catch(() => undefined)
+  signal.addEventListener("abort", cancel)
   try {
     for (;;) {
-      // Canceling ends a pending read.
-      const silence = setTimeout(() => void reader.cancel().catch(() => undefined), SILENCE_MILLIS)
+      const heard = new AbortController()
+      clock.sleep(SILENCE_MILLIS, heard.signal).then(cancel, () => undefined)
       const chunk = await reader
         .read()
         .catch(() => ({ done: true, value: undefined }))
-        .finally(() => clearTimeout(silence))
+        .finally(() => heard.abort())
       signal.throwIfAborted()
       if (chunk.done) return
       parser.feed(decoder.decode(chunk.value, { stream: true }))
       if (isTooLarge) throw fail("an event exceeds the maximum size")
-      for (const data of received.splice(0)) yield decode(data, fail)
+      for (const data of received.splice(0)) yield decode(data)
     }
   } finally {
+    signal.removeEventListener("abort", cancel)
     await reader.cancel().catch(() => undefined)
-  }
-}
-
-const decode = (data: string, fail: (description: string) => UnexpectedResponse): SessionEvent => {
-  try {
-    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- type and shape are generated from the same schema, and the shape is checked
-    return fromWire("SessionEvent", JSON.parse(data)) as SessionEvent
-  } catch (error) {
-    throw fail(
-      error instanceof Mismatch
-        ? `an event does not match the API at ${error.pointer}`
-        : "an event is not JSON"
-    )
   }
 }

@@ -1,12 +1,11 @@
 /** Checks and converts the values of requests and responses by the generated table. */
-import * as Redacted from "effect/Redacted"
 import { nearestName } from "../../domain/nearestName.ts"
 import { shapes } from "./generated/operationTable.ts"
 
 /**
  * The shape of a value:
  *
- * - Text: `string`, or the prefix of an identifier, such as `ses_`; `redacted` is text that may be given as `Redacted`.
+ * - Text: `string`, or the prefix of an identifier, such as `ses_`.
  * - `number`, `boolean`, `null`, `time` (RFC 3339 on the wire, a `Date` in code), `json` (any JSON) and `object` (any JSON object).
  * - The name of a shared shape, with an initial capital.
  * - `["is", values]` one of these values, `["or", shapes]` one of these shapes, `["list", item]`, `["record", value]`.
@@ -40,6 +39,8 @@ export interface OperationEntry {
   /** The shape of the response, or of each of its lines. */
   readonly json?: Shape
   readonly lines?: Shape
+  /** The member of a page that holds its items. */
+  readonly items?: string
 }
 
 /** A value that does not have its shape. */
@@ -174,9 +175,6 @@ const scalar = (form: Form, shape: string, value: unknown, pointer: string): unk
       if (time === undefined) return fail("a time such as 2026-11-21T02:33:05.123Z (RFC 3339)")
       return form === "request" ? time.toISOString() : time
     }
-    case "redacted":
-      if (Redacted.isRedacted(value)) return scalar(form, "string", Redacted.value(value), pointer)
-      return typeof value === "string" ? value : fail("a string")
     case "object":
       if (!isRecord(value)) return fail("an object")
       return form === "request" ? toJson(value, pointer, 0) : value
@@ -206,6 +204,9 @@ const timeOf = (value: unknown): Date | undefined => {
   return isOnCalendar && !Number.isNaN(time.getTime()) ? time : undefined
 }
 
+/** Marks a `Redacted` of Effect. */
+const EFFECT_REDACTED = "~effect/Redacted"
+
 /** Deeper nesting than any service accepts, or a cycle. */
 const MAX_DEPTH = 500
 
@@ -221,7 +222,8 @@ const toJson = (value: unknown, pointer: string, depth: number): unknown => {
       throw new Mismatch(pointer, "Expected a finite number")
     case "object": {
       if (value === null) return null
-      if (Redacted.isRedacted(value)) break
+      // It would be sent as "<redacted>".
+      if (EFFECT_REDACTED in value) break
       if (Array.isArray(value)) {
         return value.map((item: unknown, index) => toJson(item, `${pointer}/${index}`, depth + 1))
       }

@@ -1,15 +1,8 @@
 /** Timers and abort signals. */
-// Not from "effect": without a bundler, that would load the whole library.
-import * as Duration from "effect/Duration"
+import { ClientClosed } from "./ClientClosed.ts"
+import { MAX_TIMER_MILLIS } from "./Duration.ts"
 
-/** The longest timer; a longer one would fire immediately. */
-const MAX_TIMER_MILLIS = 2 ** 31 - 1
-
-/** Milliseconds of a duration, at most the longest time of a timer. */
-export const toMillis = (duration: Duration.Input): number =>
-  Math.min(Duration.toMillis(Duration.fromInputUnsafe(duration)), MAX_TIMER_MILLIS)
-
-/** A signal that ends calls early: an `AbortSignal`, or the {@link Closing} of a client. */
+/** A signal that ends calls early: an `AbortSignal`, or that of a {@link Closing}. */
 export interface AbortSource {
   readonly aborted: boolean
   readonly reason: unknown
@@ -18,27 +11,41 @@ export interface AbortSource {
 }
 
 /** Ends every call of a client. Of an `AbortSignal` with more than ten listeners Node 20 warns, and every running call has one. */
-export class Closing implements AbortSource {
-  aborted = false
-  reason: unknown
+export class Closing {
+  private isClosed = false
   private readonly listeners = new Set<() => void>()
 
-  readonly addEventListener = (_type: "abort", listener: () => void): void => {
-    this.listeners.add(listener)
-  }
-
-  readonly removeEventListener = (_type: "abort", listener: () => void): void => {
-    this.listeners.delete(listener)
+  /** The signal of a call, whose reason names it. */
+  during(operation: string): AbortSource {
+    const isClosed = () => this.isClosed
+    return {
+      get aborted() {
+        return isClosed()
+      },
+      get reason() {
+        return new ClientClosed(operation)
+      },
+      addEventListener: (_type, listener) => void this.listeners.add(listener),
+      removeEventListener: (_type, listener) => void this.listeners.delete(listener)
+    }
   }
 
   /** Aborts, once. */
-  close(reason: unknown): void {
-    if (this.aborted) return
-    this.aborted = true
-    this.reason = reason
+  close(): void {
+    this.isClosed = true
     for (const listener of this.listeners) listener()
     this.listeners.clear()
   }
+}
+
+/** The time and the randomness of waits: those of JavaScript, or of the Effect program that waits. */
+export interface Clock {
+  /** The current time in milliseconds. */
+  readonly now: () => number
+  /** A number from 0 to 1. */
+  readonly random: () => number
+  /** Resolves after the time; rejects as soon as the signal aborts. */
+  readonly sleep: (millis: number, signal: AbortSignal) => Promise<void>
 }
 
 /** Resolves after the time; rejects with the signal's reason as soon as it aborts. */
@@ -54,6 +61,8 @@ export const sleep = (millis: number, signal: AbortSignal): Promise<void> =>
     if (signal.aborted) abort()
     else signal.addEventListener("abort", abort)
   })
+
+export const systemClock: Clock = { now: () => Date.now(), random: () => Math.random(), sleep }
 
 /** A signal that aborts with the first of others, and a function that removes its listeners. */
 export interface LinkedSignal {

@@ -24,7 +24,7 @@ export const restartableRun = Effect.gen(function* () {
     Effect.map(waitForStdout(READY), (out) => forwardTo(READY.exec(out)?.[1] ?? ""))
   )
   let service = yield* start
-  const admin = connect({ url, key })
+  const admin = connect({ url, key: Redacted.value(key) })
   yield* Effect.addFinalizer(() => Effect.promise(() => admin.close()))
   // A key cannot decide what it has asked itself.
   const agent = yield* Effect.promise(() =>

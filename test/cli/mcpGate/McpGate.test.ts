@@ -7,6 +7,7 @@ import { formatMessage, isObject, type JsonObject, type RpcMessage } from "../..
 import { digestOf } from "../../../src/cli/mcpGate/digest.ts"
 import { openJournal } from "../../../src/cli/mcpGate/Journal.ts"
 import { type McpGateOptions, startMcpGate } from "../../../src/cli/mcpGate/McpGate.ts"
+import { callPromise } from "../../../src/client/connect/CallPromise.ts"
 import type { UpstreamEvents } from "../../../src/cli/mcpGate/Upstream.ts"
 import { governedRun, type GovernedRun } from "../../adapters/governedRun.ts"
 import { service } from "../../support/service.ts"
@@ -110,19 +111,22 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })(
             ...client,
             sessions: {
               ...client.sessions,
-              step: async (...args) => {
-                const decided = await client.sessions.step(...args)
-                const directory = await Effect.runPromise(Deferred.await(opened))
-                const other = await openJournal(path.join(directory, "sessions", run.session, "calls"))
-                const record = {
-                  session: run.session,
-                  step_id: decided.step_id,
-                  tool: "read",
-                  action_class: "destructive",
-                  digest: digestOf(["read", { file: "a" }])
+              step: (...args) => {
+                const answer = async () => {
+                  const decided = await client.sessions.step(...args).withResponse()
+                  const directory = await Effect.runPromise(Deferred.await(opened))
+                  const other = await openJournal(path.join(directory, "sessions", run.session, "calls"))
+                  const record = {
+                    session: run.session,
+                    step_id: decided.result.step_id,
+                    tool: "read",
+                    action_class: "destructive",
+                    digest: digestOf(["read", { file: "a" }])
+                  }
+                  assert.isTrue(await other.started(record, 0))
+                  return decided
                 }
-                assert.isTrue(await other.started(record, 0))
-                return decided
+                return callPromise(answer())
               }
             }
           }

@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { makeApprovalWaits } from "../../../src/client/connect/approvalWaits.ts"
-import type { SessionFollower } from "../../../src/client/connect/sessionEvents.ts"
+import type { EventSource, SessionFollower } from "../../../src/client/connect/sessionEvents.ts"
+import { systemClock } from "../../../src/client/connect/wait.ts"
 import type { ApprovalSnapshot, SessionEvent } from "../../../src/client/index.ts"
 import { pendingApproval } from "../../support/approvals.ts"
 
@@ -22,6 +23,11 @@ const snapshot = (approval_id: string): ApprovalSnapshot => ({
   decided_at: at
 })
 
+const signal = new AbortController().signal
+
+/** The fake follower opens no connections. */
+const source: EventSource<SessionEvent> = { clock: systemClock, open: async () => undefined }
+
 /** A session whose events a test publishes. A stream first repeats those after its cursor, as the service does. */
 const makeSession = () => {
   const events: Array<SessionEvent> = []
@@ -31,14 +37,14 @@ const makeSession = () => {
   let latest: number | undefined
   let isClosed = false
 
-  const follower: SessionFollower = {
+  const follower: SessionFollower<SessionEvent> = {
     lastSeen: () => latest,
-    async *stream(_, { after = 0, signal } = {}) {
+    async *stream(_, __, { after = 0 }, signal) {
       opened.push(after === 0 ? undefined : after)
       let position = after
       for (;;) {
         for (const event of events.filter((each) => each.id > position)) {
-          signal?.throwIfAborted()
+          signal.throwIfAborted()
           position = event.id
           latest = Math.max(latest ?? 0, event.id)
           yield event
@@ -50,10 +56,10 @@ const makeSession = () => {
           running.add(entry)
           const stop = () => {
             running.delete(entry)
-            reject(signal?.reason)
+            reject(signal.reason)
           }
-          if (signal?.aborted === true) stop()
-          signal?.addEventListener("abort", stop)
+          if (signal.aborted) stop()
+          signal.addEventListener("abort", stop)
         })
       }
     }
@@ -64,9 +70,12 @@ const makeSession = () => {
     running.clear()
     for (const entry of waiting) entry.wake()
   }
+  const waits = makeApprovalWaits(follower, (event) =>
+    event.type === "approval:decided" ? event.approval : undefined
+  )
   return {
-    waits: makeApprovalWaits(follower),
-    follower,
+    listen: () => waits.listen(id, source),
+    stream: () => follower.stream(source, id, {}, signal),
     opened,
     running,
     decide: (approval_id: string) => {
@@ -91,8 +100,6 @@ const makeSession = () => {
   }
 }
 
-const signal = new AbortController().signal
-
 /** Lets promises settle that wait for nothing else. */
 const settle = async () => {
   for (let turn = 0; turn < 20; turn++) await Promise.resolve()
@@ -100,8 +107,8 @@ const settle = async () => {
 
 describe("waits for approvals of one session", () => {
   it("share one stream, which ends with the last of them", async () => {
-    const { decide, opened, running, waits } = makeSession()
-    const [first, second, third] = [waits.listen(id), waits.listen(id), waits.listen(id)]
+    const { decide, opened, running, listen } = makeSession()
+    const [first, second, third] = [listen(), listen(), listen()]
     const both = [first.closing("a", { signal }), second.closing("b", { signal })]
     await settle()
     const late = third.closing("c", { signal })
@@ -119,9 +126,9 @@ describe("waits for approvals of one session", () => {
   })
 
   it("see a decision that the stream received while the step was requested", async () => {
-    const { decide, opened, waits } = makeSession()
-    const first = waits.listen(id).closing("a", { signal })
-    const second = waits.listen(id)
+    const { decide, opened, listen } = makeSession()
+    const first = listen().closing("a", { signal })
+    const second = listen()
     await settle()
     decide("b")
     await settle()
@@ -132,14 +139,14 @@ describe("waits for approvals of one session", () => {
   })
 
   it("see a decision that another stream of the client received before theirs was opened", async () => {
-    const { decide, follower, opened, waits } = makeSession()
+    const { decide, stream, opened, listen } = makeSession()
     decide("x")
-    const other = follower.stream(id)
+    const other = stream()
     await other.next()
-    const early = waits.listen(id)
+    const early = listen()
     decide("early")
     await other.next()
-    const late = waits.listen(id)
+    const late = listen()
     const waitOfLate = late.closing("late", { signal })
     await settle()
     assert.strictEqual((await early.closing("early", { signal }))?.approval_id, "early")
@@ -149,10 +156,10 @@ describe("waits for approvals of one session", () => {
   })
 
   it("end one by one when they are aborted", async () => {
-    const { decide, running, waits } = makeSession()
+    const { decide, running, listen } = makeSession()
     const stop = new AbortController()
-    const stopped = waits.listen(id).closing("a", { signal: stop.signal })
-    const waiting = waits.listen(id).closing("b", { signal })
+    const stopped = listen().closing("a", { signal: stop.signal })
+    const waiting = listen().closing("b", { signal })
     await settle()
     stop.abort("enough")
     assert.strictEqual(await stopped.catch((error: unknown) => error), "enough")
@@ -162,8 +169,8 @@ describe("waits for approvals of one session", () => {
   })
 
   it("all fail with their stream, and all end with their session; the next one opens another", async () => {
-    const { close, fail, opened, waits } = makeSession()
-    const listeners = [waits.listen(id), waits.listen(id)]
+    const { close, fail, opened, listen } = makeSession()
+    const listeners = [listen(), listen()]
     const failing = listeners.map((listener) => listener.closing("a", { signal }))
     await settle()
     fail("no such session")
@@ -177,10 +184,10 @@ describe("waits for approvals of one session", () => {
   })
 
   it("read from the oldest event after a rewind", async () => {
-    const { decide, follower, opened, waits } = makeSession()
+    const { decide, stream, opened, listen } = makeSession()
     decide("old")
-    await follower.stream(id).next()
-    const listener = waits.listen(id)
+    await stream().next()
+    const listener = listen()
     listener.rewind()
     assert.strictEqual((await listener.closing("old", { signal }))?.approval_id, "old")
     assert.deepStrictEqual(opened, [undefined, undefined])

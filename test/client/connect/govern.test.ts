@@ -1,9 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import { afterEach, vi } from "vitest"
 import { makeApprovalWaits } from "../../../src/client/connect/approvalWaits.ts"
-import { govern, type WaitOptions } from "../../../src/client/connect/govern.ts"
+import { govern, proposedStep, type WaitOptions } from "../../../src/client/connect/govern.ts"
 import { ProblemError } from "../../../src/client/connect/Problem.ts"
-import type { SessionFollower } from "../../../src/client/connect/sessionEvents.ts"
+import type { EventSource, SessionFollower } from "../../../src/client/connect/sessionEvents.ts"
+import { systemClock } from "../../../src/client/connect/wait.ts"
 import {
   type ApprovalSnapshot,
   type GovernedStep,
@@ -69,6 +70,34 @@ const unreachable = new ServiceUnreachable(
   "ECONNREFUSED"
 )
 
+const source: EventSource<SessionEvent> = { clock: systemClock, open: async () => undefined }
+
+/** Calls `govern` of the promise client on the fake clock, with other ways to submit steps and to follow the session. */
+const start = async (
+  submit: (payload: StepRequest) => Promise<GovernedStep>,
+  follower: SessionFollower<SessionEvent>,
+  { acceptProposal, ...options }: WaitOptions = {}
+) => {
+  vi.useFakeTimers()
+  const waits = makeApprovalWaits(follower, (event) =>
+    event.type === "approval:decided" ? event.approval : undefined
+  )
+  return govern<StepRequest["arguments"], StepRequest, GovernedStep, ApprovalSnapshot>(
+    {
+      clock: systemClock,
+      submit,
+      listen: () => waits.listen(id, source),
+      accept: async (rejected, step_id) => {
+        const { proposal } = rejected
+        if (proposal === null || (await acceptProposal?.(proposal, rejected)) !== true) return undefined
+        return proposedStep(step, step_id, proposal.arguments)
+      }
+    },
+    step,
+    { ...options, signal: options.signal ?? new AbortController().signal }
+  )
+}
+
 /** An in-memory session with scripted answers and events. Streams end with the events. */
 const session = (script: {
   readonly answers: ReadonlyArray<GovernedStep | Error | (() => GovernedStep)>
@@ -78,9 +107,9 @@ const session = (script: {
 }) => {
   const followed: Array<number | undefined> = []
   let calls = 0
-  const follower: SessionFollower = {
+  const follower: SessionFollower<SessionEvent> = {
     lastSeen: () => script.seen,
-    async *stream(_, { after: cursor } = {}) {
+    async *stream(_, __, { after: cursor }) {
       followed.push(cursor)
       if (cursor !== undefined && cursor + 1 < (script.firstKept ?? 1)) {
         throw problem("CURSOR_EXPIRED", 410, { first_kept: script.firstKept })
@@ -96,11 +125,12 @@ const session = (script: {
     if (next instanceof Error) throw next
     return typeof next === "function" ? next() : next
   }
-  const start = (options: WaitOptions = {}) => {
-    vi.useFakeTimers()
-    return govern(submit, makeApprovalWaits(follower), id, step, options, new AbortController().signal)
+  return {
+    followed,
+    asked: () => calls,
+    requested,
+    start: (options: WaitOptions = {}) => start(submit, follower, options)
   }
-  return { followed, asked: () => calls, requested, start }
 }
 
 const proposing = (command: string): GovernedStep => ({
@@ -211,7 +241,7 @@ describe("connect's govern", () => {
   it("returns reject if closing the session closed the approval, and rejects otherwise", async () => {
     const answers = [answer("pending"), problem("SESSION_CLOSED", 409)]
     const rejected = await session({ answers, events: [decided(3, "reject")] }).start()
-    assert.deepInclude(rejected, { decision: "reject", reason: "A title" })
+    assert.deepInclude(rejected, { decision: "reject", reason: "Session closed" })
     const { error } = await after(0, session({ answers, events: [decided(3, "allow")] }).start())
     assert.isTrue(isProblem(error, "SESSION_CLOSED"))
   })
@@ -242,24 +272,19 @@ describe("connect's govern", () => {
   })
 
   it("rejects after its timeout, and when its signal aborts", async () => {
-    const never: SessionFollower = {
+    const never: SessionFollower<SessionEvent> = {
       lastSeen: () => undefined,
-      async *stream(_, { signal } = {}) {
-        signal?.throwIfAborted()
-        await new Promise((_, reject) => signal?.addEventListener("abort", () => reject(signal.reason)))
+      async *stream(_, __, ___, signal) {
+        signal.throwIfAborted()
+        await new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)))
       }
     }
-    vi.useFakeTimers()
-    const open = new AbortController().signal
     const submit = () => Promise.resolve(answer("pending"))
-    const late = await after(
-      600_000,
-      govern(submit, makeApprovalWaits(never), id, step, { timeout: "10 minutes" }, open)
-    )
+    const late = await after(600_000, start(submit, never, { timeout: "10 minutes" }))
     assert.isTrue(isProblem(late.error, "DECISION_TIMEOUT"))
     assert.strictEqual(late.took, 600_000)
     const stop = new AbortController()
-    const stopped = govern(submit, makeApprovalWaits(never), id, step, { signal: stop.signal }, open)
+    const stopped = start(submit, never, { signal: stop.signal })
     stop.abort("enough")
     assert.strictEqual((await after(0, stopped)).error, "enough")
   })

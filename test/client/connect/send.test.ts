@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Redacted } from "effect"
 import { afterEach } from "vitest"
 import { isProblem } from "../../../src/client/index.ts"
+import { Closing } from "../../../src/client/connect/wait.ts"
 import { send } from "../../../src/client/connect/send.ts"
 import { after, fakeService, realService, type ScriptedResponse } from "./fakeService.ts"
 
@@ -24,9 +24,9 @@ const outcome = async (
 ) => {
   const fetched = fakeService(script)
   const { signal } = new AbortController()
-  const connection = { url: "http://service", key: Redacted.make("csk_key"), retries, closed: signal }
+  const connection = { url: "http://service", key: "csk_key", log: undefined, closing: new Closing() }
   const url = new URL("http://service/v1/tasks")
-  const sent = send(connection, { ...request, operation: "tasks.list", url, timeout }, signal)
+  const sent = send(connection, { ...request, operation: "tasks.list", url, timeout, retries }, signal)
   const { error, took, value } = await after(600_000, sent)
   return {
     ended: isProblem(error, "SERVICE_UNREACHABLE") ? error.reason : value?.status,

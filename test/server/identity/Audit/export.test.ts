@@ -163,7 +163,7 @@ layer(service(), { excludeTestServices: true })("Audit › export", (it) => {
         [2, 3]
       )
       assert.strictEqual((yield* auditLog.getCheckpoint()).digest, entries.at(-1)?.digest)
-      const promised = connect({ url: countersign.url, key })
+      const promised = connect({ url: countersign.url, key: Redacted.value(key) })
       yield* Effect.promise(async () => {
         const positions: Array<number> = []
         for await (const { position } of await promised.auditLog.export({ query: { after: 2 } })) {

@@ -109,8 +109,8 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("Span exp
         const name = `${compression} ${encoding}`
         const admin = yield* countersign.clientWith(yield* countersign.key({}, name))
         const { url } = yield* startCollector(only(encoding))
-        const { id } = yield* admin.telemetry_destinations.create({ payload: { url, compression } })
-        const tested = yield* Effect.result(admin.telemetry_destinations.test({ params: { id } }))
+        const { id } = yield* admin.telemetryDestinations.create({ payload: { url, compression } })
+        const tested = yield* Effect.result(admin.telemetryDestinations.test({ params: { id } }))
         assert.strictEqual(tested._tag === "Success", delivered, name)
         assert.strictEqual((yield* shownDestination(admin)).compression, compression)
       }
