@@ -92,7 +92,7 @@ export const governedRun = (organization: string) =>
     }
 
     const replaceRules: GovernedRun["replaceRules"] = (replaced) =>
-      Effect.orDie(Effect.asVoid(admin.approval_rules.replace({ payload: { rules: replaced } })))
+      Effect.orDie(Effect.asVoid(admin.approvalRules.replace({ payload: { rules: replaced } })))
 
     const run: GovernedRun = {
       client,

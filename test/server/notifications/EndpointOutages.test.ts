@@ -56,7 +56,7 @@ const withEndpoint = <A, E>(
       const admin = yield* countersign.client()
       yield* countersign.key({ name: "Ada", email: "ada@example.org", preset: "reviewer" })
       yield* countersign.key({ name: "Root", email: "root@example.org", preset: "admin" })
-      const { endpoint } = yield* admin.notification_endpoints.create({ payload: { url: receiver.url } })
+      const { endpoint } = yield* admin.notificationEndpoints.create({ payload: { url: receiver.url } })
       yield* ask(admin)
       const report = Effect.map(Effect.all(runs, { concurrency: "unbounded" }), (list) =>
         list.reduce((sum, { notices }) => sum + notices, 0)
@@ -102,14 +102,14 @@ describe("EndpointOutages", () => {
         assert.include(sent?.text, "No delivery to this webhook endpoint has succeeded for an hour.")
         assert.include(sent?.text, `https://approvals.example.org/console/endpoints/${id}`)
         assert.match(sent?.text ?? "", /Failing since +20\d\d-\d\d-\d\d \d\d:\d\d UTC/)
-        const { entries } = yield* admin.audit_log.list({ query: { action: "endpoint.failing" } })
+        const { entries } = yield* admin.auditLog.list({ query: { action: "endpoint.failing" } })
         assert.deepStrictEqual(
           entries.map(({ actor, target_id }) => ({ actor, target_id })),
           [{ actor: null, target_id: id }]
         )
 
         // A success ends the outage; the next one is another.
-        yield* admin.notification_endpoints.test({ params: { id } })
+        yield* admin.notificationEndpoints.test({ params: { id } })
         yield* eventually(outage, ([found]) => found?.failing === false)
         assert.deepStrictEqual(yield* outage, [{ failing: false, reported: false }])
         yield* ask(admin)
@@ -123,8 +123,8 @@ describe("EndpointOutages", () => {
   it.live("an endpoint that was enabled again before its 410 was reported is not reported", () =>
     withEndpoint([{ status: 410 }], ({ admin, id, report }) =>
       Effect.gen(function* () {
-        yield* eventually(admin.notification_endpoints.list(), ({ endpoints }) => !endpoints[0]?.active)
-        yield* admin.notification_endpoints.update({ params: { id }, payload: { active: true } })
+        yield* eventually(admin.notificationEndpoints.list(), ({ endpoints }) => !endpoints[0]?.active)
+        yield* admin.notificationEndpoints.update({ params: { id }, payload: { active: true } })
         assert.strictEqual(yield* report, 0)
       })
     )
@@ -133,7 +133,7 @@ describe("EndpointOutages", () => {
   it.live("an endpoint that answers 410 is reported once to the admins", () =>
     withEndpoint([{ status: 410 }], ({ admin, id, mail, report }) =>
       Effect.gen(function* () {
-        yield* eventually(admin.notification_endpoints.list(), ({ endpoints }) => !endpoints[0]?.active)
+        yield* eventually(admin.notificationEndpoints.list(), ({ endpoints }) => !endpoints[0]?.active)
         yield* passHour
         assert.strictEqual(yield* report, 1)
         assert.strictEqual(yield* report, 0)

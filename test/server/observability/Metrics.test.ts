@@ -355,7 +355,7 @@ layer(service({ environment: { ...environment, ...twoAttempts } }), { excludeTes
       Effect.gen(function* () {
         const admin = yield* (yield* Countersign).client()
         const dead = yield* startScriptedServer([{ status: 503 }, { status: 503 }, { status: 410 }])
-        yield* admin.notification_endpoints.create({ payload: { url: dead.url } })
+        yield* admin.notificationEndpoints.create({ payload: { url: dead.url } })
         yield* ask(admin)
         const labels = (name: string, value: string) => `channel="webhook",${name}="${value}"`
         const failed = yield* eventually(

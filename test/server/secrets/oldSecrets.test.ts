@@ -33,7 +33,7 @@ describe("the metric of secrets under older master keys", () => {
         first,
         Effect.gen(function* () {
           const admin = yield* (yield* Countersign).client()
-          yield* admin.notification_endpoints.create({ payload: { url: "http://127.0.0.1:9/" } })
+          yield* admin.notificationEndpoints.create({ payload: { url: "http://127.0.0.1:9/" } })
           assert.strictEqual(yield* old, 0)
         })
       )
