@@ -34,7 +34,7 @@ export interface GateFault {
 /** Settings of every adapter. `Context` is the framework's description of the run. */
 export interface GateSettings<Context = undefined> {
   /** The client: `connect({ url, key })`, with a key of the preset `runtime`. */
-  readonly client: Pick<CountersignClient, "approvals" | "govern" | "sessions">
+  readonly client: Pick<CountersignClient, "govern" | "sessions">
   /** ID of the agent session that the steps belong to, or how to find it for a run. Resume a run with the session that it began with. */
   readonly session: string | ((context: Context) => string | Promise<string>)
   /** The class of actions that rules match, by tool. Default: `write` for every tool. */
@@ -254,31 +254,19 @@ export const makeToolGate = <Context = undefined>(options: GateOptions<Context>)
     }
   }
 
-  /** The comment of the person who rejected a step, if it came without one: after a wait that another process began. */
-  const commentOn = async (decision: GovernedStep | GovernedDecision): Promise<string | null> => {
-    if ("approval" in decision && decision.approval !== null) return decision.approval.comment
-    const { approval_id, decision_source } = decision
-    if (approval_id === null || decision_source !== "human") return null
-    // A key without `approvals.read` may not read it, and the verdict stands without it.
-    return client.approvals.get({ params: { id: approval_id } }).then(
-      ({ comment }) => comment,
-      () => null
-    )
-  }
-
-  const verdictOf = async (decision: GovernedStep | GovernedDecision): Promise<Verdict> => {
+  const verdictOf = (decision: GovernedStep | GovernedDecision): Verdict => {
     if (decision.decision === "allow") return { verdict: "allow", decision }
     if (decision.decision === "pending") {
       return { verdict: "pending", message: describePending(decision), decision }
     }
     const cause = causeOf(decision)
-    const message = describeDenial(cause, decision, await commentOn(decision))
+    const message = describeDenial(cause, decision)
     return { verdict: "deny", cause, message, decision, problem: undefined }
   }
 
   const ask: ToolGate<Context>["ask"] = async (call, context, askOptions = {}) => {
     try {
-      return await verdictOf(await decide(call, context, askOptions))
+      return verdictOf(await decide(call, context, askOptions))
     } catch (error) {
       askOptions.signal?.throwIfAborted()
       const problem = isProblem(error) ? error : undefined

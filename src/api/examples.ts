@@ -663,6 +663,8 @@ export const schemaExamples: Readonly<Record<string, Schema.Json>> = {
     reason: rule.reason,
     rule_id: ids.rule,
     decision_source: null,
+    decided_by: null,
+    comment: null,
     grant_id: null,
     expires_at: "2026-11-21T06:00:02.250Z",
     arguments_digest: digest,

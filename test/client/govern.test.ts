@@ -29,6 +29,8 @@ const answer = (decision: GovernedStep["decision"]): GovernedStep => ({
   rule_id: null,
   decision_source: decision === "pending" ? null : "human",
   grant_id: null,
+  decided_by: null,
+  comment: null,
   expires_at: null,
   arguments_digest: "0".repeat(64),
   proposal: null

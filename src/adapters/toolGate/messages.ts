@@ -11,11 +11,7 @@ import {
 } from "../../domain/approvals/describeDecision.ts"
 
 /** Says what rejected a call. */
-export const describeDenial = (
-  cause: RejectionCause,
-  { proposal, reason }: GovernedStep,
-  comment: string | null
-): string =>
+export const describeDenial = (cause: RejectionCause, { comment, proposal, reason }: GovernedStep): string =>
   describeRejection({
     cause,
     reason,

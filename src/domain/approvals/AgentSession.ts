@@ -93,6 +93,12 @@ export const GovernedStep = Schema.Struct({
     description: "What decided. Null while the decision is `pending`."
   }),
   reason: Schema.String.annotateKey({ description: "Why, in one sentence for people." }),
+  decided_by: Schema.NullOr(Actor).annotateKey({
+    description: "The API key of the person who decided. Null unless `decision_source` is `human`."
+  }),
+  comment: Schema.NullOr(Schema.String).annotateKey({
+    description: "The comment of that person. Null if there is none."
+  }),
   rule_id: Schema.NullOr(RuleId).annotateKey({
     description: "The rule that matched. Null if none did and the built-in rule applies: a person decides."
   }),

@@ -19,7 +19,10 @@ interface SavedStep {
 }
 
 /** The part of an approval that decides its step. */
-export type StepApproval = Pick<Approval, "outcome" | "expires_at" | "decision_source" | "proposal">
+export type StepApproval = Pick<
+  Approval,
+  "outcome" | "expires_at" | "decision_source" | "decided_by" | "comment" | "proposal"
+>
 
 /** The members that a step must repeat unchanged. */
 type Mismatch = "tool" | "action_class" | "arguments"
@@ -54,6 +57,8 @@ export const currentDecision = (
     arguments_digest: saved.arguments_digest,
     rule_id: saved.rule_id,
     reason: saved.reason,
+    decided_by: null,
+    comment: null,
     decision: saved.decision,
     grant_id: saved.grant_id,
     expires_at: null,
@@ -71,7 +76,9 @@ export const currentDecision = (
         ...answer,
         decision: outcome,
         decision_source: approval.decision_source,
-        reason: closedReason(approval, outcome)
+        reason: closedReason(approval, outcome),
+        decided_by: approval.decided_by,
+        comment: approval.comment
       }
 }
 

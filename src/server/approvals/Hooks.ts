@@ -38,7 +38,6 @@ import {
   deferCall,
   findCallStep,
   findCodingSession,
-  findComment,
   forgetDeferred,
   hasWaitingCalls,
   lockCodingSession,
@@ -213,25 +212,6 @@ const make = Effect.fnUntraced(function* (limits: DecisionWaitLimits) {
     }
   })
 
-  /** Tells what rejected a step, in a session of the caller's key. */
-  const describe = Effect.fnUntraced(function* (principal: Principal, answer: GovernedStep) {
-    const { approval_id, decision_source, proposal, reason } = answer
-    const cause = rejectionCause(decision_source)
-    const comment =
-      cause === "person" && approval_id !== null
-        ? yield* Effect.orDie(findComment(sql, principal.org_id, approval_id))
-        : null
-    return describeRejection({
-      cause,
-      reason,
-      comment,
-      proposal:
-        proposal?.arguments === undefined
-          ? undefined
-          : { arguments: proposal.arguments, expires_at: formatTimestamp(proposal.expires_at) }
-    })
-  })
-
   const ask = Effect.fnUntraced(function* (event: HookAsk, wish: HookWish) {
     const principal = yield* Authorized("sessions.write")
     const { callId } = event
@@ -281,9 +261,7 @@ const make = Effect.fnUntraced(function* (limits: DecisionWaitLimits) {
     }
     // The decision is this call's: an equal one asks again. Nothing is written for a call that never waited.
     if (isSaved) yield* save(false)
-    return answer.decision === "allow"
-      ? { verdict: "allow" as const }
-      : deny(yield* describe(principal, answer))
+    return answer.decision === "allow" ? { verdict: "allow" as const } : deny(describe(answer))
   })
 
   const report = Effect.fnUntraced(function* (event: HookReport) {
@@ -368,3 +346,15 @@ const describeRefusal = (refused: Refused): string =>
         "The approval service refused to judge this call, so it was not executed.",
         textOf(refused)
       )
+
+/** Tells what rejected a step, in a session of the caller's key. */
+const describe = ({ comment, decision_source, proposal, reason }: GovernedStep): string =>
+  describeRejection({
+    cause: rejectionCause(decision_source),
+    reason,
+    comment,
+    proposal:
+      proposal?.arguments === undefined
+        ? undefined
+        : { arguments: proposal.arguments, expires_at: formatTimestamp(proposal.expires_at) }
+  })

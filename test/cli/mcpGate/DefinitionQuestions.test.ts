@@ -11,6 +11,8 @@ const step: GovernedStep = {
   reason: "A person decides.",
   rule_id: null,
   grant_id: null,
+  decided_by: null,
+  comment: null,
   approval_id: "apr_1",
   expires_at: new Date(0),
   arguments_digest: "0".repeat(64),

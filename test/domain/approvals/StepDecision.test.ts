@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { DateTime } from "effect"
 import type { Ruling } from "../../../src/domain/approvals/ApprovalRule.ts"
 import { currentDecision, stepMismatches } from "../../../src/domain/approvals/StepDecision.ts"
-import { ApprovalId, RuleId, StepId } from "../../../src/domain/Ids.ts"
+import { ApprovalId, KeyId, RuleId, StepId } from "../../../src/domain/Ids.ts"
 
 const saved = {
   step_id: StepId.make("refund"),
@@ -33,30 +33,53 @@ const ruling = (effect: Ruling["effect"]): Ruling => ({
 
 const expires_at = DateTime.makeUnsafe("2026-11-23T00:00:00Z")
 
+const ada = { id: KeyId.make("key_00000000000070008000000000000001"), name: "Ada" }
+
 describe("currentDecision", () => {
   it("a rule that rejects now overrides an approval, also one that a person gave", () => {
     const approved = {
       outcome: "allow" as const,
       expires_at,
       decision_source: "human" as const,
+      decided_by: ada,
+      comment: "Too much",
       proposal: null
     }
     for (const approval of [null, approved, { ...approved, outcome: null, decision_source: null }]) {
-      const { decision, reason } = currentDecision(saved, approval, ruling("reject"))
-      assert.deepStrictEqual([decision, reason], ["reject", "now reject"])
+      const answer = currentDecision(saved, approval, ruling("reject"))
+      // The person is not named for what a rule rejected.
+      assert.deepInclude(answer, {
+        decision: "reject",
+        reason: "now reject",
+        decided_by: null,
+        comment: null
+      })
     }
   })
 
   it("a rule that allows now does not replace the decision of a person", () => {
-    const open = { outcome: null, expires_at, decision_source: null, proposal: null }
+    const open = {
+      outcome: null,
+      expires_at,
+      decision_source: null,
+      decided_by: null,
+      comment: null,
+      proposal: null
+    }
     assert.deepInclude(currentDecision(saved, open, ruling("allow")), { decision: "pending", expires_at })
     const rejected = {
       outcome: "reject" as const,
       expires_at,
       decision_source: "human" as const,
+      decided_by: ada,
+      comment: "Too much",
       proposal: null
     }
-    assert.strictEqual(currentDecision(saved, rejected, ruling("allow")).decision, "reject")
+    assert.deepInclude(currentDecision(saved, rejected, ruling("allow")), {
+      decision: "reject",
+      decided_by: ada,
+      comment: "Too much"
+    })
   })
 })
 
@@ -66,6 +89,8 @@ describe("currentDecision › counter-proposals", () => {
     outcome: "reject" as const,
     expires_at,
     decision_source: "human" as const,
+    decided_by: ada,
+    comment: null,
     proposal
   }
 

@@ -53,6 +53,10 @@ layer(service(), { excludeTestServices: true })("Approvals", (it) => {
       const resumed = yield* agent.sessions.step({ params, payload: step })
       assert.strictEqual(resumed.decision, "allow")
       assert.strictEqual(resumed.approval_id, asked.approval_id)
+      assert.deepStrictEqual(
+        [resumed.decided_by?.name, resumed.comment, asked.decided_by, asked.comment],
+        ["Ada", "Looks right", null, null]
+      )
 
       const outcome = {
         params: { ...params, step_id: step.step_id },

@@ -177,17 +177,3 @@ export const hasWaitingCalls = (sql: SqlClient.SqlClient, org_id: OrgId, session
     `),
     (row) => row?.waits ?? false
   )
-
-const commentRows = rowsOf(Schema.Struct({ comment: Schema.NullOr(Schema.String) }))
-
-/** The comment with which an approval was decided. */
-export const findComment = (sql: SqlClient.SqlClient, org_id: OrgId, approval_id: string) =>
-  Effect.map(
-    commentRows.first(sql`
-      SELECT comment
-      FROM approvals
-      WHERE org_id = ${org_id}
-        AND approval_id = ${approval_id}
-    `),
-    (row) => row?.comment ?? null
-  )

@@ -1,5 +1,6 @@
 import { Schema } from "effect"
 import { ApprovalOutcome, ApprovalStatus, DecisionSource } from "../../../domain/approvals/Approval.ts"
+import { Actor } from "../../../domain/identity/Principal.ts"
 import { SavedStep } from "../Steps/rows.ts"
 
 /** A point in time as milliseconds since the Unix epoch, in JSON. */
@@ -18,6 +19,8 @@ const ResumedStep = Schema.Struct({
       outcome: Schema.NullOr(ApprovalOutcome),
       decision_source: Schema.NullOr(DecisionSource),
       decided_at: Schema.NullOr(TimestampFromMillis),
+      decided_by: Schema.NullOr(Actor),
+      comment: Schema.NullOr(Schema.String),
       expires_at: TimestampFromMillis,
       /** When the next transition by time is due; null once the approval is closed. */
       next_due_at: Schema.NullOr(TimestampFromMillis),
@@ -61,6 +64,11 @@ export const resumedStepJson = `json_build_object(
     'outcome', approval.outcome,
     'decision_source', approval.decision_source,
     'decided_at', ${millis("approval.decided_at")},
+    'decided_by', CASE WHEN approval.decided_by_id IS NOT NULL THEN json_build_object(
+      'id', approval.decided_by_id,
+      'name', coalesce(approval.decided_by_name, approval.decided_by_id)
+    ) END,
+    'comment', approval.comment,
     'expires_at', ${millis("approval.expires_at")},
     'next_due_at', ${millis("approval.next_due_at")},
     'has_proposal', approval.proposed_digest IS NOT NULL

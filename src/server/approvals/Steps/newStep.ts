@@ -126,6 +126,8 @@ export const newStep = Effect.fnUntraced(function* (
     approval_id: approval?.approval_id ?? advance.proposal?.approval_id ?? null,
     rule_id: ruling.rule_id,
     expires_at: approval?.expires_at ?? null,
+    decided_by: null,
+    comment: null,
     arguments_digest: digest,
     proposal: null
   }
