@@ -49,7 +49,9 @@ export const makeRuntime: Effect.Effect<PromiseRuntime> = Effect.map(
         sleep: (millis, signal) => run(Effect.sleep(millis), signal)
       },
       promise: <A, E>(make: (signal: AbortSignal) => Promise<A>) =>
-        Effect.tryPromise({ try: make, catch: (reason) => reason }).pipe(Effect.catch(fromRejection<E>)),
+        Effect.tryPromise({ try: make, catch: (reason) => ({ reason }) }).pipe(
+          Effect.catch(({ reason }) => fromRejection<E>(reason))
+        ),
       stream: <A, E>(make: (signal: AbortSignal) => AsyncGenerator<A>) =>
         Stream.fromAsyncIterable(abortable(make), (reason) => reason).pipe(
           Stream.catch((reason) => Stream.fromEffect(fromRejection<E>(reason)))
