@@ -111,7 +111,7 @@ export const plantedBugs: Readonly<Record<string, ReadonlyArray<PlantedBug>>> = 
   "hook-of-unwritten": [
     {
       file: `${engine}/Finisher.ts`,
-      from: ".filter(({ result }) => written.has(result.delivery.seq))",
+      from: "\n    .filter(({ result }) => written.has(result.delivery.seq))",
       to: ""
     }
   ],
