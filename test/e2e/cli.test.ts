@@ -93,7 +93,8 @@ describe("countersign serve", () => {
     timeout
   )
 
-  const statusOf = (url: string) => Effect.promise(async () => (await fetch(`${url}/healthz`)).status)
+  /** The status of a request without a key. */
+  const statusOf = (url: string) => Effect.promise(async () => (await fetch(`${url}/v1/tasks`)).status)
 
   it.live(
     "in production, requests are logged and the start says so, unless COUNTERSIGN_LOG_REQUESTS is false",
@@ -104,17 +105,17 @@ describe("countersign serve", () => {
           const logging = yield* startService(variables)
           const logged = "logged; to log none, set COUNTERSIGN_LOG_REQUESTS=false"
           assert.include(logging.out, `requests   ${logged}`)
-          assert.strictEqual(yield* statusOf(logging.url), 200)
-          const err = yield* logging.service.waitForStderr(/"message":"GET \/healthz 200"/)
+          assert.strictEqual(yield* statusOf(logging.url), 401)
+          const err = yield* logging.service.waitForStderr(/"message":"GET \/v1\/tasks 401"/)
           assert.include(err, `"requests":"${logged}"`)
           yield* logging.service.kill("SIGTERM")
           yield* logging.service.ended
 
           const silent = yield* startService({ ...variables, COUNTERSIGN_LOG_REQUESTS: "false" })
           assert.match(silent.out, /requests +not logged; to log them, set COUNTERSIGN_LOG_REQUESTS=true/)
-          assert.strictEqual(yield* statusOf(silent.url), 200)
+          assert.strictEqual(yield* statusOf(silent.url), 401)
           yield* silent.service.kill("SIGTERM")
-          assert.notInclude((yield* silent.service.ended).err, "GET /healthz")
+          assert.notInclude((yield* silent.service.ended).err, "GET /v1/tasks")
         })
       ),
     timeout
@@ -128,10 +129,10 @@ describe("countersign serve", () => {
           const variables = { ...(yield* environment), COUNTERSIGN_USER: "root" }
           const start = Effect.fnUntraced(function* (more: Readonly<Record<string, string>>) {
             const { out, service, url } = yield* startService({ ...variables, ...more })
-            assert.strictEqual(yield* statusOf(url), 200)
+            assert.strictEqual(yield* statusOf(url), 401)
             yield* service.kill("SIGTERM")
             const { err } = yield* service.ended
-            assert.notInclude(err, "GET /healthz")
+            assert.notInclude(err, "GET /v1/tasks")
             return { out, err }
           })
           for (const level of ["warn", "error"]) {

@@ -53,7 +53,7 @@ export const guarantees: ReadonlyArray<Guarantee> = [
     ]
   },
   {
-    promise: "A name, reason, description or metadata with a credential",
+    promise: "A name, reason, template, description or metadata with a credential",
     proofs: tests(
       "test/server/http/CredentialFree",
       "CredentialFree > a credential in a name, reason, template, description or metadata is refused with its place"
