@@ -52,6 +52,8 @@ describe("connect", () => {
       decision: "allow",
       approval_id: null,
       reason: "A rule allows this step",
+      decided_by: null,
+      comment: null,
       rule_id: null,
       decision_source: "rule",
       grant_id: null,

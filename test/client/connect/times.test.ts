@@ -105,6 +105,8 @@ describe("times in the promise client", () => {
       decision: "allow",
       approval_id: null,
       reason: "A rule allows this step",
+      decided_by: null,
+      comment: null,
       rule_id: null,
       decision_source: "rule",
       grant_id: null,

@@ -38,9 +38,10 @@ const failFourthAttempt = Effect.fnUntraced(function* (organization: string) {
     ([row]) => row
   )
   const attempt = Effect.gen(function* () {
+    // A new epoch fences a worker whose attempt fails only now.
     yield* sql`
       UPDATE comparisons
-      SET attempts = 3, lease_until = NULL
+      SET attempts = 3, lease_until = NULL, lease_epoch = lease_epoch + 1
       WHERE comparison_id = ${comparison.id}
     `
     yield* Effect.exit(comparisons.runOnce)
