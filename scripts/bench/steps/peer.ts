@@ -406,7 +406,7 @@ app.post<{ Params: { id: string }; Body: { decision: "approve" | "reject"; comme
 )
 
 app.post<{
-  Params: { task_id: string }
+  Params: { id: string }
   Body: { input: object; answer: object; session_id?: string | null; metadata?: object }
 }>(
   "/v1/tasks/:id/run",
@@ -437,7 +437,7 @@ app.post<{
     const key = request.getDecorator<Key>("key")
     const { answer, input, metadata, session_id } = request.body
     const begin = performance.now()
-    const task = tasks.get(request.params.task_id)
+    const task = tasks.get(request.params.id)
     if (task === undefined) return reply.code(404).send()
     if (!task.checkInput(input) || !task.checkAnswer(answer)) return reply.code(422).send()
     const trace_id = randomBytes(16).toString("hex")
