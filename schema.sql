@@ -755,7 +755,7 @@ CREATE TABLE delivery_queue (
   attempt integer NOT NULL,
   first_attempt integer NOT NULL,
   expires_at timestamp with time zone,
-  CONSTRAINT delivery_queue_pkey PRIMARY KEY (shard, seq)
+  CONSTRAINT delivery_queue_pkey PRIMARY KEY (shard, seq, org_id)
 ) WITH (fillfactor=90, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=1000, autovacuum_vacuum_cost_delay=0, autovacuum_analyze_threshold=1000, autovacuum_analyze_scale_factor=0.5);
 CREATE INDEX delivery_queue_lanes ON delivery_queue USING btree (shard, org_id, destination_id, due_at, seq);
 COMMENT ON TABLE delivery_queue IS 'Pending deliveries, without payloads. Rows are inserted and deleted, and rarely updated.';

@@ -34,7 +34,7 @@ export const plantedFaults: Readonly<Record<string, PlantedFault>> = {
   "key claimed twice": {
     object: "key",
     file: "server/store/idempotencyKeys.ts",
-    from: "WHERE existing.created_at < excluded.created_at - ${RETENTION}::interval OR",
-    to: "WHERE existing.created_at <= excluded.created_at OR"
+    from: "WHERE existing.created_at < ${before(now, RETENTION_MILLIS)}",
+    to: "WHERE existing.created_at <= excluded.created_at"
   }
 }

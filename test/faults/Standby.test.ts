@@ -112,7 +112,7 @@ describe.skipIf(!isLinux)("a primary without its synchronous standby", () => {
         yield* Effect.gen(function* () {
           yield* migrate
           const sql = yield* SqlClient.SqlClient
-          const shards = makeShardStore(sql, "a replica")
+          const shards = makeShardStore(sql, "a replica", false)
           const beat = { leaseMillis: 10_000, heartbeatTimeoutMillis: 3_000, draining: false }
           yield* shards.heartbeat(beat)
           assert.lengthOf(yield* shards.claim(SHARDS), SHARDS)

@@ -51,7 +51,26 @@ const prepare = Effect.gen(function* () {
   const template = yield* databaseName
   yield* Effect.addFinalizer(() => Effect.ignore(admin.query(`DROP DATABASE "${template}" WITH (FORCE)`)))
   yield* admin.query(`CREATE DATABASE "${template}"`)
+  const [preloaded] = (yield* admin.query(
+    "SELECT current_setting('shared_preload_libraries') AS libraries, current_setting('port') AS port"
+  )).rows
+  const isCluster = String(preloaded?.["libraries"]).includes("citus")
+  if (isCluster) {
+    const inside = yield* PgConnection.make({ url: withDatabase(url, template) })
+    yield* inside.query("CREATE EXTENSION citus")
+    yield* inside.query(`SELECT citus_set_coordinator_host('127.0.0.1', ${String(preloaded?.["port"])})`)
+    yield* inside.query(
+      "SELECT citus_set_node_property(nodename, nodeport, 'shouldhaveshards', true) FROM pg_dist_node"
+    )
+  }
   yield* migrate.pipe(Effect.provide(Database.layer({ url: withDatabase(url, template), maxConnections: 1 })))
+  if (isCluster) {
+    // The extension's own process keeps a connection to the template, which then cannot be cloned.
+    yield* admin.query(`ALTER DATABASE "${template}" ALLOW_CONNECTIONS false`)
+    yield* admin.query("SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = $1", [
+      template
+    ])
+  }
   const pooler =
     process.env["COUNTERSIGN_TEST_POOLER"] === "true"
       ? yield* startPgBouncer(url, { server_idle_timeout: "5" })

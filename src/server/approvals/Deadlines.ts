@@ -1,7 +1,10 @@
 import { Array as Arr, Context, DateTime, Duration, Effect, Layer, Schema, Semaphore } from "effect"
 import { SqlClient } from "effect/sql"
 import { transition } from "../../domain/approvals/ApprovalState.ts"
+import type { OrgId } from "../../domain/Ids.ts"
+import { logFailure } from "../observability/DatabaseOutage.ts"
 import { Notifications } from "../notifications/Notifications.ts"
+import { isCluster } from "../store/Cluster.ts"
 import { atomic } from "../store/transaction.ts"
 import { rowsOf } from "../store/rows.ts"
 import { layerDueWorker } from "../store/layerDueWorker.ts"
@@ -9,7 +12,12 @@ import { StoreClock } from "../store/StoreClock.ts"
 import { Spans } from "../telemetry/Spans.ts"
 import { type PendingTransition, recordTransitions } from "./Approvals/recordTransitions.ts"
 import { stateOf } from "./approvalRows.ts"
-import { type DueCursor, firstDueCursor, lockDueApprovals } from "./Approvals/transitionRows.ts"
+import {
+  type DueCursor,
+  findDueOrganizations,
+  firstDueCursor,
+  lockDueApprovals
+} from "./Approvals/transitionRows.ts"
 import { SessionEvents } from "./SessionEvents.ts"
 
 /** The result of one run. */
@@ -19,6 +27,9 @@ export interface DeadlineRun {
   /** Time until the next approval is due; zero if some are due but locked, null if no approval is pending. */
   readonly next_due_in: Duration.Duration | null
 }
+
+/** Organizations whose approvals are transitioned concurrently on a cluster. */
+const CLUSTER_CONCURRENCY = 4
 
 /** Batch size, concurrency and pauses of the deadline worker. */
 export interface DeadlineOptions {
@@ -81,6 +92,7 @@ const make = Effect.fnUntraced(function* ({ batch: batchSize, concurrency }: Dea
   const sql = yield* SqlClient.SqlClient
   const atomically = atomic(sql)
   const clock = yield* StoreClock
+  const clustered = yield* isCluster(sql)
   const deps = {
     sql,
     events: yield* SessionEvents,
@@ -91,14 +103,14 @@ const make = Effect.fnUntraced(function* ({ batch: batchSize, concurrency }: Dea
   /** Serializes the claims of concurrent batches: each continues at the cursor of the one before. */
   const claimPermit = yield* Semaphore.make(1)
 
-  const runBatch = (progress: { cursor: DueCursor }) =>
+  const runBatch = (progress: { cursor: DueCursor }, org_id?: OrgId) =>
     Effect.gen(function* () {
       // Publishing may wait for a destination's lock. A lock time-out would roll back the whole batch.
       yield* sql`SET LOCAL lock_timeout = 0`
       const now = yield* clock.now
       const rows = yield* claimPermit.withPermits(1)(
         Effect.tap(
-          Effect.suspend(() => lockDueApprovals(sql, now, progress.cursor, batchSize)),
+          Effect.suspend(() => lockDueApprovals(sql, now, progress.cursor, batchSize, org_id)),
           (claimed) =>
             Effect.sync(() => {
               progress.cursor = claimed.at(-1) ?? progress.cursor
@@ -126,9 +138,9 @@ const make = Effect.fnUntraced(function* ({ batch: batchSize, concurrency }: Dea
     return Duration.max(Duration.zero, DateTime.distance(now, row.next_due_at))
   }).pipe(Effect.orDie)
 
-  const runBatches = Effect.fnUntraced(function* (progress: { cursor: DueCursor }) {
+  const runBatches = Effect.fnUntraced(function* (progress: { cursor: DueCursor }, org_id?: OrgId) {
     for (let transitioned = 0; ;) {
-      const batch = yield* runBatch(progress)
+      const batch = yield* runBatch(progress, org_id)
       transitioned += batch.transitioned
       if (!batch.more) return transitioned
     }
@@ -138,6 +150,19 @@ const make = Effect.fnUntraced(function* ({ batch: batchSize, concurrency }: Dea
     // One read of an index, and no transaction, unless an approval is due: an idle replica repeats this all day.
     const next_due_in = yield* nextDueIn
     if (next_due_in === null || !Duration.isZero(next_due_in)) return { transitioned: 0, next_due_in }
+    if (clustered) {
+      // A transaction on each organization's node, which commits there alone. One that is unavailable does not stop the others.
+      const organizations = yield* Effect.orDie(findDueOrganizations(sql, yield* clock.now, batchSize))
+      const counts = yield* Effect.forEach(
+        organizations,
+        (org_id) =>
+          Effect.catchCause(runBatches({ cursor: firstDueCursor }, org_id), (cause) =>
+            Effect.as(logFailure("Could not enforce the deadlines of an organization; retrying", cause), 0)
+          ),
+        { concurrency: CLUSTER_CONCURRENCY }
+      )
+      return { transitioned: counts.reduce((sum, count) => sum + count, 0), next_due_in: yield* nextDueIn }
+    }
     const progress = { cursor: firstDueCursor }
     const first = yield* runBatch(progress)
     const others = first.more

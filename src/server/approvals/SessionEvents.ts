@@ -3,6 +3,7 @@ import { SqlClient, type SqlError } from "effect/sql"
 import type { OrgId, SessionId, TraceId } from "../../domain/Ids.ts"
 import type { NewSessionEvent } from "../../domain/approvals/SessionEvent.ts"
 import { formatTimestamp, type Timestamp, toDate } from "../../domain/Time.ts"
+import { onlyOrganization, sameOrganization } from "../store/onlyOrganization.ts"
 import { int4Array, int8Array, textArray } from "../store/pgArrays.ts"
 import { SessionSignals } from "./SessionSignals.ts"
 
@@ -86,6 +87,7 @@ const reserveNumbers = (sql: SqlClient.SqlClient, batches: ReadonlyArray<Session
     ) AS added (org_id, session_id, count)
     WHERE agent_sessions.org_id = added.org_id
       AND agent_sessions.session_id = added.session_id
+      ${onlyOrganization(sql, "agent_sessions.org_id", sameOrganization(batches))}
     RETURNING agent_sessions.session_id, trace_id, (last_event - added.count)::float8 AS newest_before
   `
 

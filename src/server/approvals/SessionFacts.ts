@@ -5,6 +5,7 @@ import type { Actor, Principal } from "../../domain/identity/Principal.ts"
 import { KeyId, OrgId, SessionId, TaskId } from "../../domain/Ids.ts"
 import { keyMakers } from "../identity/keyMakers.ts"
 import { LruCache } from "../concurrency/LruCache.ts"
+import { onlyOrganization } from "../store/onlyOrganization.ts"
 import { makeStatementBatcher } from "../store/makeStatementBatcher.ts"
 import { textArray } from "../store/pgArrays.ts"
 import { rowsOf } from "../store/rows.ts"
@@ -64,8 +65,13 @@ export class SessionFacts extends Context.Service<
       const cache = new LruCache<SessionFact>({ entries: MAX_CACHED, weight: MAX_CACHED })
 
       const read = yield* makeStatementBatcher({
+        sql,
         maxBatch: MAX_BATCH,
-        run: Effect.fnUntraced(function* (wanted: ReadonlyArray<SessionKey>) {
+        organizationOf: ({ org_id }: SessionKey) => org_id,
+        run: Effect.fnUntraced(function* (
+          wanted: ReadonlyArray<SessionKey>,
+          organization: OrgId | undefined
+        ) {
           const rows = yield* factRows.all(sql`
             SELECT s.org_id, s.session_id, s.task_id, s.created_by_id, s.created_by_name, s.shared,
               ${keyMakers(sql)} AS makers
@@ -75,6 +81,7 @@ export class SessionFacts extends Context.Service<
             ) AS wanted (org_id, session_id)
             JOIN agent_sessions s USING (org_id, session_id)
             LEFT JOIN api_keys ON api_keys.org_id = s.org_id AND api_keys.key_id = s.created_by_id
+            WHERE true ${onlyOrganization(sql, "s.org_id", organization)}
           `)
           const found = new Map(
             rows.map(({ created_by_id, created_by_name, session_id, ...row }): [string, SessionFact] => [

@@ -111,8 +111,10 @@ export class Sessions extends Context.Service<
       })
 
       const insert = yield* makeStatementBatcher({
+        sql,
         maxBatch: INSERT_BATCH,
-        run: (rows: ReadonlyArray<NewSessionRow>) =>
+        organizationOf: ({ org_id }: NewSessionRow) => org_id,
+        run: (rows) =>
           Effect.map(insertSessions(sql, rows), () => {
             for (const { metadata, org_id } of rows)
               usage.add(org_id, { bytes: rowBytes.session + Buffer.byteLength(metadata) })

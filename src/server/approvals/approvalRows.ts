@@ -21,6 +21,8 @@ import type { StoredProposal } from "../../domain/approvals/StoredProposal.ts"
 import { ApprovalId, KeyId, OrgId, SessionId, StepId, TaskId } from "../../domain/Ids.ts"
 import { JsonValue } from "../../domain/json/JsonValue.ts"
 import { formatTimestamp, TimestampFromDate, toDate } from "../../domain/Time.ts"
+import { lockOnNode } from "../store/Cluster.ts"
+import { onlyOrganization } from "../store/onlyOrganization.ts"
 import { textArray } from "../store/pgArrays.ts"
 import { rowsOf } from "../store/rows.ts"
 
@@ -119,7 +121,8 @@ export interface ApprovalKey {
 export const findApprovalsByKey = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   keys: ReadonlyArray<ApprovalKey>,
-  maxBytes: number
+  maxBytes: number,
+  org_id?: OrgId
 ) {
   const rows = yield* approvalRows.all(sql`
     SELECT ${sql.literal(approvalColumns)}
@@ -129,6 +132,7 @@ export const findApprovalsByKey = Effect.fnUntraced(function* (
     ) AS wanted (org_id, approval_id)
       JOIN approvals USING (org_id, approval_id)
     WHERE approvals.arguments_bytes <= ${maxBytes}
+      ${onlyOrganization(sql, "approvals.org_id", org_id)}
   `)
   const found = new Map(rows.map((row) => [`${row.org_id} ${row.approval_id}`, row]))
   return keys.map(({ approval_id, org_id }) => ({ row: found.get(`${org_id} ${approval_id}`) }))
@@ -139,14 +143,18 @@ export const findApprovalsByKey = Effect.fnUntraced(function* (
  * transition locks in this order, because the session's row numbers its events.
  */
 export const lockApprovalForUpdate = (sql: SqlClient.SqlClient, org_id: OrgId, id: ApprovalId) =>
-  approvalRows.first(sql`
-    SELECT ${sql.literal(approvalColumns)}
-    FROM agent_sessions
-      JOIN approvals USING (org_id, session_id)
-    WHERE org_id = ${org_id}
-      AND approvals.approval_id = ${id}
-    FOR NO KEY UPDATE OF agent_sessions, approvals
-  `)
+  lockOnNode(
+    sql,
+    org_id,
+    approvalRows.first(sql`
+      SELECT ${sql.literal(approvalColumns)}
+      FROM agent_sessions
+        JOIN approvals USING (org_id, session_id)
+      WHERE org_id = ${org_id}
+        AND approvals.approval_id = ${id}
+      FOR NO KEY UPDATE OF agent_sessions, approvals
+    `)
+  )
 
 /** The stored form of a quorum. */
 export const storedQuorum = (quorum: Quorum): ApprovalRow["quorum"] =>

@@ -64,7 +64,8 @@ export const deleteSession = Effect.fnUntraced(function* (
     const [deleted] = yield* sql<{ readonly rows: number; readonly bytes: number }>`
       WITH deleted AS (
         DELETE FROM ${sql(table)}
-        WHERE ctid = ANY(ARRAY(
+        WHERE org_id = ${org_id}
+          AND ctid = ANY(ARRAY(
           SELECT ctid
           FROM ${sql(table)}
           WHERE org_id = ${org_id}

@@ -112,13 +112,13 @@ export const useProposal = Effect.fnUntraced(function* (
       WHERE org_id = ${org_id}
         AND approval_id = ${approval_id}
         AND proposal_step_id IS NULL
-      RETURNING org_id, session_id, approval_id
+      RETURNING session_id, approval_id
     )
     UPDATE agent_sessions
     SET proposals_until = (
       SELECT max(other.proposal_expires_at)
       FROM approvals AS other
-      WHERE other.org_id = used.org_id
+      WHERE other.org_id = ${org_id}
         AND other.session_id = used.session_id
         AND other.proposed_digest IS NOT NULL
         AND other.proposal_step_id IS NULL
@@ -126,7 +126,7 @@ export const useProposal = Effect.fnUntraced(function* (
         AND other.approval_id <> used.approval_id
     )
     FROM used
-    WHERE agent_sessions.org_id = used.org_id
+    WHERE agent_sessions.org_id = ${org_id}
       AND agent_sessions.session_id = used.session_id
     RETURNING agent_sessions.session_id
   `

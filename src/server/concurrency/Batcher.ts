@@ -18,6 +18,8 @@ export interface BatcherOptions<Input, Output, E> {
   readonly maxBatch: number
   /** Batches in flight at a time. While they run, new requests gather for the next batch. Default 2. */
   readonly maxInFlight?: number
+  /** The group of an input: a batch contains inputs of one group only. Default: all are of one group. */
+  readonly groupOf?: (input: Input) => string
   /** Inputs that run alone and immediately, so that small inputs do not wait for a large one. Default: none. */
   readonly isLarge?: (input: Input) => boolean
   /** Whether a request runs alone, as part of its caller's work, such as in an open transaction. Default: never. */
@@ -53,6 +55,7 @@ export const makeBatcher = Effect.fnUntraced(function* <Input, Output, E>(
   const fork = yield* FiberSet.makeRuntime<never, unknown, E>()
   const {
     abandonedMillis = 0,
+    groupOf = () => "",
     isolates = () => true,
     maxInFlight = MAX_IN_FLIGHT,
     runsAlone = Effect.succeed(false)
@@ -110,8 +113,11 @@ export const makeBatcher = Effect.fnUntraced(function* <Input, Output, E>(
   const takeBatch = (): ReadonlyArray<PendingRequest<Input, Output, E>> => {
     gathering = false
     const group: Array<PendingRequest<Input, Output, E>> = []
+    let name: string | undefined
     for (const request of pending) {
       if (group.length === options.maxBatch) break
+      name ??= groupOf(request.input)
+      if (groupOf(request.input) !== name) continue
       group.push(request)
       pending.delete(request)
     }

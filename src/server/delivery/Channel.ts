@@ -117,7 +117,11 @@ export interface Channel {
    * Deletes payloads older than `cutoff`, whose log rows expire with them, and any other expired data of the channel;
    * at most `limit` rows. Returns the number of payloads deleted.
    */
-  readonly expire: (cutoff: DateTime.Utc, limit: number) => Effect.Effect<number, SqlError.SqlError>
+  readonly expire: (
+    cutoff: DateTime.Utc,
+    limit: number,
+    org_id: OrgId | undefined
+  ) => Effect.Effect<number, SqlError.SqlError>
 }
 
 /** The `load` result for a delivery that must not be sent; `error` becomes its `last_error`. */

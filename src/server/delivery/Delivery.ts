@@ -6,7 +6,7 @@ import type { NotFound, NotReplayable, QueueFull } from "../../api/Problems.ts"
 import type { OrgId } from "../../domain/Ids.ts"
 import type { Channel } from "./Channel.ts"
 import { type DeliveryStats, makeDeliveryStats } from "./Delivery/DeliveryStats.ts"
-import { makeDeliveryStore } from "./Delivery/DeliveryStore.ts"
+import { makeClusterDeliveryStore, makeDeliveryStore } from "./Delivery/DeliveryStore.ts"
 import { type EngineOptions, makeEngine } from "./Delivery/Engine.ts"
 import {
   type DestinationHealth,
@@ -27,6 +27,7 @@ import {
 import { makeShardStore } from "./Delivery/ShardStore.ts"
 import { endStoredCooldown } from "./Delivery/writeHealth.ts"
 import { makeWakeups } from "./Delivery/Wakeups.ts"
+import { isCluster } from "../store/Cluster.ts"
 import { layerDedicatedPool } from "../store/Database.ts"
 import { runWorker, startWorkers } from "../concurrency/Worker.ts"
 import { StoreClock } from "../store/StoreClock.ts"
@@ -204,13 +205,14 @@ const make = Effect.fnUntraced(function* (
 ) {
   const sql = yield* SqlClient.SqlClient
   const storeClock = yield* StoreClock
+  const clustered = yield* isCluster(sql)
   const channels = new Map(list.map((channel) => [channel.name, channel]))
   const wakeups = yield* makeWakeups
   const engine = yield* makeEngine(
     channels,
     {
-      shardStore: makeShardStore(leases, SecureRandom.uuidV7Unsafe()),
-      store: makeDeliveryStore(sql, storeClock),
+      shardStore: makeShardStore(leases, SecureRandom.uuidV7Unsafe(), clustered),
+      store: clustered ? makeClusterDeliveryStore(sql, storeClock) : makeDeliveryStore(sql, storeClock),
       wakeups,
       dueClock: storeClock.clock
     },

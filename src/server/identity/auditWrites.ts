@@ -79,8 +79,13 @@ export const appendedEntries = (
       FROM (${entries}) AS entry
     ), locked_heads AS MATERIALIZED (
       SELECT h.org_id, h.position, h.digest
-      FROM (SELECT DISTINCT org_id FROM audit_entries) AS e
-        JOIN audit_heads AS h ON h.org_id = e.org_id ${ofOrganization}
+      FROM ${
+        org_id === undefined
+          ? sql.literal(
+              "(SELECT DISTINCT org_id FROM audit_entries) AS e JOIN audit_heads AS h ON h.org_id = e.org_id"
+            )
+          : sql`audit_heads AS h WHERE h.org_id = ${org_id}`
+      }
       ORDER BY h.org_id
       FOR NO KEY UPDATE OF h
     ), links AS MATERIALIZED (

@@ -32,6 +32,7 @@ import { urlHint } from "../../domain/network/PublicUrl.ts"
 import type { Timestamp } from "../../domain/Time.ts"
 import { generateSigningSecret } from "../../domain/delivery/WebhookSignature.ts"
 import { Audit } from "../identity/Audit.ts"
+import { isCluster } from "../store/Cluster.ts"
 import { atomic } from "../store/transaction.ts"
 import { Delivery } from "../delivery/Delivery.ts"
 import { Egress } from "../egress/Egress.ts"
@@ -194,7 +195,15 @@ export class Notifications extends Context.Service<
       const onlyVerified = (yield* VerificationPolicy).endpoints
       const endpointCache = makeEndpointCache(sql, onlyVerified)
       const invalidateEndpoints = (org_id: OrgId) => Effect.sync(() => endpointCache.invalidate(org_id))
-      const deliveries = makeEndpointDeliveries(sql, delivery, recent, clock, audit, onlyVerified)
+      const deliveries = makeEndpointDeliveries(
+        sql,
+        delivery,
+        recent,
+        clock,
+        audit,
+        onlyVerified,
+        yield* isCluster(sql)
+      )
 
       const { challengesPerMinute, testsPerMinute } = yield* OrganizationLimits
       const use = yield* LimitUse

@@ -4,13 +4,13 @@ import { IdempotencyKeyInUse, IdempotencyKeyReused } from "../../api/Problems.ts
 import type { OrgId } from "../../domain/Ids.ts"
 
 /** How long a key and its response are retained. */
-export const RETENTION = "24 hours"
+export const RETENTION_MILLIS = 24 * 3_600_000
 
 /** How long a duplicate request waits for the response of the first, in milliseconds. */
 export const WAIT_MILLIS = 5_000
 
 /** Longer than any operation under a key takes: a key without a response after this time belongs to a process that died. */
-const ABANDONED_AFTER = "150 seconds"
+const ABANDONED_AFTER_MILLIS = 150_000
 
 /** An idempotency key is scoped to an organization and an operation. */
 export interface IdempotencyKey {
@@ -35,14 +35,16 @@ const isKey = (sql: SqlClient.SqlClient, { key, operation, org_id }: Idempotency
 
 /**
  * The end of an `INSERT INTO idempotency_keys AS existing`: a claimed key stays as it is and is not returned, except that an expired or
- * abandoned claim is taken over.
+ * abandoned claim is taken over. `now` is the time of the new claim.
  */
-export const takeOverClaim = (sql: SqlClient.SqlClient) => sql`
+export const takeOverClaim = (sql: SqlClient.SqlClient, now: Date) => sql`
   ON CONFLICT (org_id, operation, key) DO UPDATE
   SET fingerprint = excluded.fingerprint, created_at = excluded.created_at, answer = excluded.answer
-  WHERE existing.created_at < excluded.created_at - ${RETENTION}::interval
-    OR (existing.answer IS NULL AND existing.created_at < excluded.created_at - ${ABANDONED_AFTER}::interval)
+  WHERE existing.created_at < ${before(now, RETENTION_MILLIS)}
+    OR (existing.answer IS NULL AND existing.created_at < ${before(now, ABANDONED_AFTER_MILLIS)})
 `
+
+const before = (now: Date, millis: number): Date => new Date(now.getTime() - millis)
 
 /** Claims a key as of `now`. Returns false if another request has claimed it; an expired or abandoned claim is taken over. */
 export const claimKey = (
@@ -54,7 +56,7 @@ export const claimKey = (
   sql`
     INSERT INTO idempotency_keys AS existing (org_id, operation, key, fingerprint, created_at)
     VALUES (${org_id}, ${operation}, ${key}, ${fingerprint}, ${now})
-    ${takeOverClaim(sql)}
+    ${takeOverClaim(sql, now)}
     RETURNING 1 AS claimed
   `.pipe(Effect.map((rows) => rows.length > 0))
 

@@ -2,6 +2,7 @@ import { PgMigrator } from "@effect/sql-pg"
 import { Effect, Layer, Schedule } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { isSqlError } from "effect/sql/SqlError"
+import { type ClusterUnusable, distributeTables, requireUsableCluster } from "./Cluster.ts"
 import { DatabaseOutage } from "../observability/DatabaseOutage.ts"
 import { readOnlyError } from "./databaseErrors.ts"
 import { transaction } from "./transaction.ts"
@@ -35,7 +36,7 @@ const LOCK_RETRIES = Schedule.min([Schedule.exponential("1 second"), Schedule.sp
 
 /** The error of a lock that was not granted in time, of a migration or of the library's own statements. */
 const lockTimeout = (
-  error: SqlError.SqlError | PgMigrator.MigrationError | SchemaUnreleased
+  error: SqlError.SqlError | PgMigrator.MigrationError | SchemaUnreleased | ClusterUnusable
 ): SqlError.SqlError | undefined => {
   const cause = error._tag === "MigrationError" ? error.cause : error
   return isSqlError(cause) && cause.reason._tag === "LockTimeoutError" ? cause : undefined
@@ -43,6 +44,7 @@ const lockTimeout = (
 
 const migrateOnce = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
+  const clustered = yield* requireUsableCluster(sql)
   // A replica that migrates has locked the table, so this check may wait for it. In a transaction of its own, because
   // that replica must not wait for this one's lock on the table while this one waits for the advisory lock.
   if (yield* transaction(withoutTimeouts(hasEveryMigration(sql)))) return []
@@ -62,6 +64,7 @@ const migrateOnce = Effect.gen(function* () {
         )
       `
         const applied = yield* runMigrations
+        if (clustered) yield* distributeTables(sql)
         return applied.map(([id, name]) => `${String(id).padStart(4, "0")}_${name}`)
       })
     )
@@ -111,6 +114,7 @@ export const layerMigrated: Layer.Layer<
   | PgMigrator.MigrationError
   | SchemaIncompatible
   | SchemaUnreleased
+  | ClusterUnusable
   | PoolerMismatch
   | PoolerSettings,
   SqlClient.SqlClient

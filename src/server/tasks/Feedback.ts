@@ -189,16 +189,20 @@ export class Feedback extends Context.Service<
 
       // Batched, because feedback arrives at a high rate.
       const findRunTask = yield* makeStatementBatcher({
+        sql,
         maxBatch: MAX_BATCH,
-        run: (runs: ReadonlyArray<RunKey>) => findRunTasks(sql, runs)
+        organizationOf: ({ org_id }: RunKey) => org_id,
+        run: (runs, org_id) => findRunTasks(sql, runs, org_id)
       })
       const insert = yield* makeStatementBatcher({
+        sql,
         maxBatch: MAX_BATCH,
+        organizationOf: ({ org_id }: NewFeedbackRow) => org_id,
         isLarge: ({ correction }: NewFeedbackRow) => (correction?.length ?? 0) > LARGE_CORRECTION,
         maxInFlight: INSERTS_IN_FLIGHT,
         abandonedMillis: ABANDONED_WRITE_MILLIS,
-        run: (rows) =>
-          onOwnConnection(insertFeedback(sql, rows)).pipe(
+        run: (rows, org_id) =>
+          onOwnConnection(insertFeedback(sql, rows, org_id)).pipe(
             Effect.flatMap((inserted) => {
               const ids = new Set(inserted.map(({ feedback_id }) => feedback_id))
               return Effect.forEach(rows, ({ correction, evaluated, org_id, record }) => {

@@ -170,9 +170,11 @@ export class FeedbackTokens extends Context.Service<
                 }
                 const { caller_traceparent, provider_calls, release_id, run_id } = run
                 const evaluated = { caller_traceparent, provider_calls }
-                yield* insertFeedback(sql, [
-                  { org_id, run_id, release_id, record, correction: null, evaluated }
-                ])
+                yield* insertFeedback(
+                  sql,
+                  [{ org_id, run_id, release_id, record, correction: null, evaluated }],
+                  org_id
+                )
                 return { record, evaluated }
               })
             )

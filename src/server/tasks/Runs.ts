@@ -132,16 +132,20 @@ export class Runs extends Context.Service<
 
       // A large run would delay the small statements behind it on a shared connection.
       const onOwnConnection = makeOnOwnConnection(sql, MAX_OWN_CONNECTIONS)
-      const insertRows = (rows: Arr.NonEmptyReadonlyArray<NewRunRow>) =>
-        isLargeRun(rows[0]) ? onOwnConnection(insertRuns(sql, rows)) : insertRuns(sql, rows)
+      const insertRows = (rows: Arr.NonEmptyReadonlyArray<NewRunRow>, org_id: OrgId | undefined) => {
+        const inserted = insertRuns(sql, rows, org_id)
+        return isLargeRun(rows[0]) ? onOwnConnection(inserted) : inserted
+      }
 
       // Batched, because runs are logged at a high rate.
       const insertRow = yield* makeStatementBatcher({
+        sql,
         maxBatch: MAX_BATCH,
+        organizationOf: ({ run: { org_id } }: NewRunRow) => org_id,
         isLarge: (row: NewRunRow) => row.saveResponse !== undefined || isLargeRun(row),
         abandonedMillis: ABANDONED_WRITE_MILLIS,
-        run: (rows) =>
-          Effect.tap(insertRows(rows), (logged) =>
+        run: (rows, org_id) =>
+          Effect.tap(insertRows(rows, org_id), (logged) =>
             Effect.forEach(
               rows,
               (row, index) => {

@@ -50,6 +50,8 @@ const runRows = rowsOf(
   })
 )
 
+const traceRows = rowsOf(Schema.Struct({ trace_id: TraceId }))
+
 const FeedbackRow = Schema.Struct({
   feedback_id: FeedbackId,
   trace_id: TraceId,
@@ -82,7 +84,7 @@ export const deleteExpiredRuns = Effect.fnUntraced(function* (
   usage: StoredUsage["Service"],
   { cutoff, now, org_id }: Expiry
 ) {
-  const runs = yield* runRows.all(sql`
+  const candidates = yield* runRows.all(sql`
     SELECT expired.trace_id, expired.bytes, expired.feedback, expired.metadata_bytes
     FROM tasks
       CROSS JOIN LATERAL (
@@ -92,7 +94,7 @@ export const deleteExpiredRuns = Effect.fnUntraced(function* (
           (
             SELECT count(*)::int
             FROM (
-              SELECT
+              SELECT 1
               FROM feedback
               WHERE feedback.org_id = runs.org_id
                 AND feedback.trace_id = runs.trace_id
@@ -113,11 +115,19 @@ export const deleteExpiredRuns = Effect.fnUntraced(function* (
           )
         ORDER BY run_id
         LIMIT ${MAX_RUNS}
-        FOR UPDATE OF runs SKIP LOCKED
       ) AS expired
     WHERE tasks.org_id = ${org_id}
     LIMIT ${MAX_RUNS}
   `)
+  const locked = yield* traceRows.all(sql`
+    SELECT trace_id
+    FROM runs
+    WHERE org_id = ${org_id}
+      AND trace_id = ANY(${textArray(candidates.map(({ trace_id }) => trace_id))})
+    FOR UPDATE SKIP LOCKED
+  `)
+  const lockedTraces = new Set(locked.map(({ trace_id }) => trace_id))
+  const runs = candidates.filter(({ trace_id }) => lockedTraces.has(trace_id))
   // Not more feedback than one transaction deletes. A run with more than that loses it first.
   const selected = firstOf(runs, ({ feedback, metadata_bytes }) => feedback / mostFeedback(metadata_bytes))
   const [first] = selected
@@ -157,7 +167,7 @@ export const deleteExpiredRuns = Effect.fnUntraced(function* (
   yield* sql.afterCommit(Effect.sync(() => usage.add(org_id, { runs: -expired.length, bytes: -bytes })))
   const result: ExpiredDeletion = {
     deleted: { runs: expired.length, feedback: feedback.length },
-    isOver: expired.length === 0 || (runs.length < MAX_RUNS && selected.length === runs.length)
+    isOver: expired.length === 0 || (candidates.length < MAX_RUNS && selected.length === runs.length)
   }
   return result
 })

@@ -6,6 +6,7 @@ import { DeletionId, KeyId, OrgId, TaskId } from "../../domain/Ids.ts"
 import type { Principal } from "../../domain/identity/Principal.ts"
 import { EndUser } from "../../domain/tasks/EndUser.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../domain/Time.ts"
+import { claimFirst, MAX_CANDIDATES } from "../store/claimFirst.ts"
 import { beforeCursor, rowLimit } from "../store/Pagination.ts"
 import { rowsOf } from "../store/rows.ts"
 
@@ -140,7 +141,7 @@ export const countRunningDeletions = (sql: SqlClient.SqlClient, org_id: OrgId, l
   sql<{ readonly count: number }>`
     SELECT count(*)::int AS count
     FROM (
-      SELECT
+      SELECT 1
       FROM deletions
       WHERE org_id = ${org_id}
         AND status = 'running'
@@ -153,14 +154,24 @@ export const countRunningDeletions = (sql: SqlClient.SqlClient, org_id: OrgId, l
  * none is due. The caller's transaction deletes something and writes the progress, so a killed replica loses neither.
  */
 export const lockDueDeletion = (sql: SqlClient.SqlClient, now: Timestamp) =>
-  deletionRows.first(sql`
-    SELECT ${sql.literal(columns)}
-    FROM deletions
-    WHERE due_at <= ${toDate(now)}
-    ORDER BY due_at, deletion_id
-    LIMIT 1
-    FOR NO KEY UPDATE SKIP LOCKED
-  `)
+  claimFirst(
+    sql<Pick<DeletionRow, "org_id" | "deletion_id">>`
+      SELECT org_id, deletion_id
+      FROM deletions
+      WHERE due_at <= ${toDate(now)}
+      ORDER BY due_at, deletion_id
+      LIMIT ${MAX_CANDIDATES}
+    `,
+    ({ deletion_id, org_id }) =>
+      deletionRows.first(sql`
+        SELECT ${sql.literal(columns)}
+        FROM deletions
+        WHERE org_id = ${org_id}
+          AND deletion_id = ${deletion_id}
+          AND due_at <= ${toDate(now)}
+        FOR NO KEY UPDATE SKIP LOCKED
+      `)
+  )
 
 /** Writes the progress of a locked deletion. It is due again at `due_at`; never, if that is null. */
 export const writeProgress = (sql: SqlClient.SqlClient, row: DeletionRow, due_at: Timestamp | null) => sql`

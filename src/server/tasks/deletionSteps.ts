@@ -473,7 +473,8 @@ export const deleteRest = Effect.fnUntraced(function* (deps: StepDeps, org_id: O
   for (const table of SMALL_TABLES) {
     const rows = yield* sql`
       DELETE FROM ${sql(table)}
-      WHERE ctid = ANY(ARRAY(
+      WHERE org_id = ${org_id}
+        AND ctid = ANY(ARRAY(
         SELECT ctid
         FROM ${sql(table)}
         WHERE org_id = ${org_id}

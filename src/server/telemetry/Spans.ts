@@ -13,6 +13,7 @@ import {
 import { SqlClient, SqlError } from "effect/sql"
 import type { OrgId } from "../../domain/Ids.ts"
 import { makeSampling } from "../../domain/telemetry/SpanSampling.ts"
+import { isCluster } from "../store/Cluster.ts"
 import { isDatabaseUnavailable } from "../store/databaseErrors.ts"
 import { Delivery } from "../delivery/Delivery.ts"
 import { logFailure } from "../observability/DatabaseOutage.ts"
@@ -20,7 +21,7 @@ import { monotonicMillis } from "../concurrency/monotonicMillis.ts"
 import { KnownSecrets } from "../secrets/KnownSecrets.ts"
 import { SecretBox } from "../secrets/SecretBox.ts"
 import { onShutdown, runWorker, startWorkers } from "../concurrency/Worker.ts"
-import { makeSpanBuffer } from "./Spans/SpanBuffer.ts"
+import { makeSpanBuffer, type SpanBuffer } from "./Spans/SpanBuffer.ts"
 import { makeSpanEncoder } from "./Spans/SpanEncoder.ts"
 import { makeDestinationCache } from "./Spans/DestinationCache.ts"
 import type { RecordedTrace } from "./Spans/OrgBuffer.ts"
@@ -48,6 +49,10 @@ const SHUTDOWN_MILLIS = 3_000
 
 /** The pause between attempts while the database is unavailable, in milliseconds. */
 const RETRY_MILLIS = 500
+
+/** Organizations whose spans are stored concurrently on a cluster, each on its node, and how often each is tried again. */
+const CLUSTER_CONCURRENCY = 4
+const CLUSTER_RETRIES = 10
 
 /** Shortest pause between two checks for spans that are due, in milliseconds. */
 const PACE_MILLIS = 20
@@ -99,8 +104,23 @@ export class Spans extends Context.Service<
   > => Layer.effect(Spans, make(options))
 }
 
+/** Batches that are stored in one transaction, and the spans that each buffer has dropped before. */
+type ReadyBatches = ReturnType<SpanBuffer["takeReady"]>
+
+const byOrganization = ({ batches, drops }: ReadyBatches): ReadonlyArray<ReadyBatches> => {
+  const organizations = new Set([
+    ...batches.map(({ buffer }) => buffer.org_id),
+    ...[...drops.keys()].map((one) => one.org_id)
+  ])
+  return [...organizations].map((org_id) => ({
+    batches: batches.filter(({ buffer }) => buffer.org_id === org_id),
+    drops: new Map([...drops].filter(([buffer]) => buffer.org_id === org_id))
+  }))
+}
+
 const make = Effect.fnUntraced(function* (options: SpansOptions) {
   const sql = yield* SqlClient.SqlClient
+  const clustered = yield* isCluster(sql)
   const box = yield* SecretBox
   const delivery = yield* Delivery
   const secrets = yield* KnownSecrets
@@ -164,17 +184,17 @@ const make = Effect.fnUntraced(function* (options: SpansOptions) {
   })
 
   /** Stores one group of batches; retries while the database is unavailable. */
-  const store = Effect.suspend(() => {
-    const { batches, drops } = buffer.takeReady()
-    if (batches.length === 0 && drops.size === 0) return Effect.void
-    return storeBatches({ sql, box, delivery, recentPayloads, queueLimit }, batches, drops).pipe(
+  const storeGroup = ({ batches, drops }: ReadyBatches) =>
+    storeBatches({ sql, box, delivery, recentPayloads, queueLimit }, batches, drops).pipe(
       Effect.provideService(SqlClient.SqlClient, sql),
       Effect.tapCause((cause) =>
         logFailure("Could not store spans; retrying while the database is unavailable", cause)
       ),
       Effect.retry({
         while: (error) => SqlError.isSqlError(error) && isDatabaseUnavailable(error),
-        schedule: Schedule.spaced(RETRY_MILLIS)
+        schedule: Schedule.spaced(RETRY_MILLIS),
+        // On a cluster one node may be unavailable, behind which the spans of others must not wait.
+        ...(clustered ? { times: CLUSTER_RETRIES } : {})
       }),
       Effect.matchCauseEffect({
         // A group that the database rejects must not block those behind it.
@@ -202,6 +222,13 @@ const make = Effect.fnUntraced(function* (options: SpansOptions) {
           })
       })
     )
+
+  const store = Effect.suspend(() => {
+    const ready = buffer.takeReady()
+    if (ready.batches.length === 0 && ready.drops.size === 0) return Effect.void
+    return clustered
+      ? Effect.forEach(byOrganization(ready), storeGroup, { concurrency: CLUSTER_CONCURRENCY, discard: true })
+      : storeGroup(ready)
   })
 
   const flush = Effect.gen(function* () {

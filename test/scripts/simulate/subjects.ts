@@ -199,10 +199,12 @@ export const makeSqlSubject: Effect.Effect<
     yield* sql`DELETE FROM ${sql.literal(table)}`
   }
   yield* sql`UPDATE delivery_shards SET owner = NULL, epoch = 0`
+  const insert = (list: ReadonlyArray<PreparedDelivery>) =>
+    isNonEmpty(list) ? writes.insertUnlocked(list, DateTime.makeUnsafe(now)) : Effect.succeed([])
   const blocked = (blocker: Blocker) => {
     switch (blocker._tag) {
       case "Insert":
-        return writes.insertUnlocked(blocker.list, DateTime.makeUnsafe(now))
+        return insert(blocker.list)
       case "Attempt":
         return sql`
             UPDATE delivery_queue SET attempt = attempt + 1
@@ -222,8 +224,8 @@ export const makeSqlSubject: Effect.Effect<
   }
   return {
     store: makeDeliveryStore(sql, clock),
-    shards: (owner) => makeShardStore(sql, owner),
-    insert: (list) => writes.insertUnlocked(list, DateTime.makeUnsafe(now)),
+    shards: (owner) => makeShardStore(sql, owner, false),
+    insert,
     insertUnderLock: (list) =>
       isNonEmpty(list)
         ? withSql(transaction(writes.insertUnderLock(list, DateTime.makeUnsafe(now))))

@@ -13,7 +13,9 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("makeStatementBatche
     const sql = yield* SqlClient.SqlClient
     const batches: Array<number> = []
     const insert = yield* makeStatementBatcher({
+      sql,
       maxBatch: 10,
+      organizationOf: (id: OrgId) => id,
       run: (ids: ReadonlyArray<OrgId>) => {
         batches.push(ids.length)
         return code !== undefined && batches.length === 1

@@ -4,6 +4,7 @@ import type { SqlClient, Statement } from "effect/sql"
 import { nextTransitionAt } from "../../../domain/approvals/ApprovalState.ts"
 import type { ApprovalId, OrgId, SessionId } from "../../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../../domain/Time.ts"
+import { onlyOrganization, sameOrganization } from "../../store/onlyOrganization.ts"
 import { boolArray, int4Array, textArray, timestamptzArray } from "../../store/pgArrays.ts"
 import { approvalCounts, countedApprovalColumns } from "../approvalCounts.ts"
 import { ApprovalRow, stateOf, withoutProposal } from "../approvalRows.ts"
@@ -145,11 +146,24 @@ export const updateApprovals = (sql: SqlClient.SqlClient, rows: Arr.NonEmptyRead
       WHERE approvals.org_id = updated.org_id
         AND approvals.approval_id = updated.approval_id
         AND approvals.status = 'pending'
+        ${onlyOrganization(sql, "approvals.org_id", sameOrganization(rows))}
       RETURNING ${sql.literal(countedApprovalColumns("approvals"))}
     ), ${approvalCounts(sql, "transitioned", 1)}
     SELECT count(*)::int AS updated
     FROM transitioned
   `
+
+/** Organizations with due approvals, at most `limit`. */
+export const findDueOrganizations = (sql: SqlClient.SqlClient, now: Timestamp, limit: number) =>
+  Effect.map(
+    sql<{ readonly org_id: OrgId }>`
+      SELECT DISTINCT org_id
+      FROM approvals
+      WHERE next_due_at <= ${toDate(now)}
+      LIMIT ${limit}
+    `,
+    Arr.map(({ org_id }) => org_id)
+  )
 
 /** Keyset cursor over due approvals. */
 export interface DueCursor {
@@ -162,15 +176,23 @@ export const firstDueCursor: DueCursor = { next_due_at: DateTime.makeUnsafe(0), 
 
 /**
  * Locks due approvals and their sessions until the transaction ends, and returns them, the longest due first. It skips rows that
- * another transaction has locked: every transition closes the windows that have passed, and the next run returns the rest.
+ * another transaction has locked: every transition closes the windows that have passed, and the next run returns the rest. With `org_id`,
+ * only those of this organization.
  */
-export const lockDueApprovals = (sql: SqlClient.SqlClient, now: Timestamp, after: DueCursor, limit: number) =>
+export const lockDueApprovals = (
+  sql: SqlClient.SqlClient,
+  now: Timestamp,
+  after: DueCursor,
+  limit: number,
+  org_id?: OrgId
+) =>
   Effect.map(
     sql<RawRow>`
       SELECT ${sql.literal(dueApprovalColumns)}
       FROM approvals
         JOIN agent_sessions USING (org_id, session_id)
       WHERE approvals.next_due_at <= ${toDate(now)}
+        ${onlyOrganization(sql, "org_id", org_id)}
         AND (approvals.next_due_at, approvals.approval_id) > (${toDate(after.next_due_at)}, ${after.approval_id})
       ORDER BY approvals.next_due_at, approvals.approval_id
       LIMIT ${limit}

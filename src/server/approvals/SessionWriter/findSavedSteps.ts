@@ -1,6 +1,7 @@
 import { Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { OrgId, SessionId, StepId } from "../../../domain/Ids.ts"
+import { onlyOrganization } from "../../store/onlyOrganization.ts"
 import { int4Array, textArray } from "../../store/pgArrays.ts"
 import { decodeResumedStep, type ResumedStep, resumedStepJson } from "./ResumedStep.ts"
 
@@ -14,8 +15,10 @@ export interface StepKey {
 /** Reads saved steps without locks, in one statement: one result for each key, in order. */
 export const findSavedSteps = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
-  keys: ReadonlyArray<StepKey>
+  keys: ReadonlyArray<StepKey>,
+  org_id?: OrgId
 ) {
+  const ofOrganization = (table: string) => onlyOrganization(sql, `${table}.org_id`, org_id)
   const rows = yield* sql<{ readonly index: number; readonly saved: string }>`
     SELECT wanted.index, ${sql.literal(resumedStepJson)} AS saved
     FROM unnest(
@@ -27,8 +30,11 @@ export const findSavedSteps = Effect.fnUntraced(function* (
       JOIN agent_sessions session ON session.org_id = wanted.org_id AND session.session_id = wanted.session_id
       JOIN governed_steps step
         ON step.org_id = wanted.org_id AND step.session_id = wanted.session_id AND step.step_id = wanted.step_id
+          ${ofOrganization("step")}
       LEFT JOIN approvals approval ON approval.org_id = wanted.org_id AND approval.approval_id = step.approval_id
-      LEFT JOIN approval_rules rules ON rules.org_id = wanted.org_id
+        ${ofOrganization("approval")}
+      LEFT JOIN approval_rules rules ON rules.org_id = wanted.org_id ${ofOrganization("rules")}
+    WHERE true ${ofOrganization("session")}
   `
   const found = new Map<number, ResumedStep>()
   for (const { index, saved } of rows) found.set(index, yield* Effect.orDie(decodeResumedStep(saved)))

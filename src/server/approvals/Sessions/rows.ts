@@ -7,6 +7,7 @@ import { KeyId, type OrgId, SessionId, TaskId, TraceId } from "../../../domain/I
 import { JsonValue } from "../../../domain/json/JsonValue.ts"
 import { TimestampFromDate } from "../../../domain/Time.ts"
 import { boolArray, textArray, timestamptzArray } from "../../store/pgArrays.ts"
+import { lockOnNode } from "../../store/Cluster.ts"
 import { findByWords } from "../../store/findByWords.ts"
 import {
   type Page,
@@ -168,14 +169,14 @@ export const lockSessionForUpdate = Effect.fnUntraced(function* (
   org_id: OrgId,
   session_id: SessionId
 ) {
-  const row = yield* lockedRows.first(sql`
+  const locked = lockedRows.first(sql`
     SELECT task_id, closed_at IS NOT NULL AS closed, created_by_id, proposals_until, grants_until
     FROM agent_sessions
     WHERE org_id = ${org_id}
       AND session_id = ${session_id}
     FOR NO KEY UPDATE
   `)
-  return Option.fromUndefinedOr(row)
+  return Option.fromUndefinedOr(yield* lockOnNode(sql, org_id, locked))
 })
 
 const LockedSession = Schema.Struct({

@@ -3,6 +3,7 @@ import type { SqlClient, Statement } from "effect/sql"
 import type { OrgId } from "../../../domain/Ids.ts"
 import { nextDelay } from "../../../domain/delivery/RetryPolicy.ts"
 import { toDate } from "../../../domain/Time.ts"
+import { isCluster } from "../../store/Cluster.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
 import { onCompletion, requireTransaction } from "../../store/transaction.ts"
 import { LruCache } from "../../concurrency/LruCache.ts"
@@ -181,7 +182,10 @@ export const makeDeliveryQueue = (
     // Not `afterCommit`: the tracked read must end after a rollback too. Otherwise it would stay in flight forever, and
     // the read tracker would never forget a recorded attempt again.
     yield* onCompletion((committed) => endEnqueue(committed ? result : undefined))
-    const insertedRows = yield* insertUnlocked(prepared, at)
+    const groups = (yield* isCluster(sql))
+      ? Object.values(Arr.groupBy(prepared, (one) => one.org_id))
+      : [prepared]
+    const insertedRows = (yield* Effect.forEach(groups, (group) => insertUnlocked(group, at))).flat()
     const rows = toQueueRows(prepared, new Map(insertedRows.map((row) => [row.delivery_id, row])))
     const recorded = new Set(
       insertedRows.filter((row) => row.seq !== null || row.is_full).map((row) => row.delivery_id)

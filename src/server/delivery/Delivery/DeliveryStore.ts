@@ -1,8 +1,11 @@
-import { Effect } from "effect"
+import { Effect, Result } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import type { Health } from "../../../domain/delivery/Cooldown.ts"
+import type { OrgId } from "../../../domain/Ids.ts"
+import { isDatabaseUnavailable } from "../../store/databaseErrors.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
 import { transaction } from "../../store/transaction.ts"
+import { makeClusterQueueReads } from "./ClusterQueueReads.ts"
 import type { Lane } from "./Lane.ts"
 import { makeQueueReads, type QueueReads } from "./QueueReads.ts"
 import { writeHealth } from "./writeHealth.ts"
@@ -31,14 +34,83 @@ export interface DeliveryStore extends QueueReads {
 /** The statements of PostgreSQL. */
 export const makeDeliveryStore = (sql: SqlClient.SqlClient, clock: StoreClock["Service"]): DeliveryStore => ({
   ...makeQueueReads(sql, clock),
-  recordResults: (batch, withinTransaction) =>
-    withinTransaction === undefined
-      ? writeResults(sql, clock, batch)
-      : transaction(
-          sql`SET LOCAL lock_timeout = '500ms'`.pipe(
-            Effect.andThen(writeResults(sql, clock, batch)),
-            Effect.tap(({ written }) => withinTransaction(written))
-          )
-        ).pipe(Effect.provideService(SqlClient.SqlClient, sql)),
+  recordResults: (batch, withinTransaction) => recordResults(sql, clock, batch, withinTransaction),
   saveHealth: (lanes) => writeHealth(sql, clock, lanes)
 })
+
+/** The statements of a Citus cluster: reads of all nodes, and writes organization by organization. */
+export const makeClusterDeliveryStore = (
+  sql: SqlClient.SqlClient,
+  clock: StoreClock["Service"]
+): DeliveryStore => ({
+  ...makeQueueReads(sql, clock),
+  ...makeClusterQueueReads(sql, clock),
+  recordResults: (batch, withinTransaction) =>
+    Effect.map(
+      forEachOrganization(
+        Map.groupBy(batch, ({ result }) => result.delivery.org_id),
+        (results, org_id) => recordResults(sql, clock, results, withinTransaction, org_id),
+        (results): RecordedResults => ({
+          written: new Set(),
+          locked: new Set(results.map(({ result }) => result.delivery.seq))
+        })
+      ),
+      (recorded) => ({
+        written: new Set(recorded.flatMap(({ written }) => [...written])),
+        locked: new Set(recorded.flatMap(({ locked }) => [...locked]))
+      })
+    ),
+  saveHealth: (lanes) =>
+    Effect.map(
+      forEachOrganization(
+        Map.groupBy(lanes, ([{ org_id }]) => org_id),
+        (ofOne, org_id) => writeHealth(sql, clock, new Map(ofOne), org_id),
+        (ofOne) => new Set(ofOne.map(([{ key }]) => key))
+      ),
+      (locked) => new Set(locked.flatMap((keys) => [...keys]))
+    )
+})
+
+/** Organizations that are written concurrently; fewer than the engine has connections. */
+const CONCURRENT_ORGANIZATIONS = 4
+
+/**
+ * Writes for each organization on its node. If only some nodes are unavailable, the writes for these have the result `unavailable`; if all
+ * are, the whole fails.
+ */
+const forEachOrganization = <A, B>(
+  groups: ReadonlyMap<OrgId, ReadonlyArray<A>>,
+  write: (group: ReadonlyArray<A>, org_id: OrgId) => Effect.Effect<B, SqlError.SqlError>,
+  unavailable: (group: ReadonlyArray<A>) => B
+): Effect.Effect<ReadonlyArray<B>, SqlError.SqlError> =>
+  Effect.gen(function* () {
+    const results = yield* Effect.forEach(
+      groups,
+      ([org_id, group]) => Effect.map(Effect.result(write(group, org_id)), (result) => ({ group, result })),
+      { concurrency: CONCURRENT_ORGANIZATIONS }
+    )
+    const error = results
+      .flatMap(({ result }) => (Result.isFailure(result) ? [result.failure] : []))
+      .find((failure, _, failures) => failures.length === results.length || !isDatabaseUnavailable(failure))
+    if (error !== undefined) return yield* Effect.fail(error)
+    return results.map(({ group, result }) =>
+      Result.isSuccess(result) ? result.success : unavailable(group)
+    )
+  })
+
+/** Records results and what else is written with them, of one organization or of several. */
+const recordResults = (
+  sql: SqlClient.SqlClient,
+  clock: StoreClock["Service"],
+  batch: ReadonlyArray<ConcludedAttempt>,
+  withinTransaction: Parameters<DeliveryStore["recordResults"]>[1],
+  org_id?: OrgId
+) =>
+  withinTransaction === undefined
+    ? writeResults(sql, clock, batch, org_id)
+    : transaction(
+        sql`SET LOCAL lock_timeout = '500ms'`.pipe(
+          Effect.andThen(writeResults(sql, clock, batch, org_id)),
+          Effect.tap(({ written }) => withinTransaction(written))
+        )
+      ).pipe(Effect.provideService(SqlClient.SqlClient, sql))

@@ -1,5 +1,5 @@
 import { Effect } from "effect"
-import type { SqlClient, SqlError } from "effect/sql"
+import type { SqlClient, SqlError, Statement } from "effect/sql"
 import { currentTime } from "../../store/currentTime.ts"
 import { int4Array, int8Array, textArray } from "../../store/pgArrays.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
@@ -40,7 +40,10 @@ export interface QueueReads {
    * hundred.
    */
   readonly hasCachedNumbers: Effect.Effect<boolean, SqlError.SqlError>
-  /** Reads up to `limit` rows after each shard's watermark, and again those before it, from the row after `reread`. */
+  /**
+   * Reads rows after each shard's watermark, and again those before it, from the row after `reread`. If a shard has more new rows than are
+   * returned, at least one shard gets `limit` of them.
+   */
   readonly tail: (
     ranges: ReadonlyArray<TailRange>,
     limit: number
@@ -65,19 +68,27 @@ export interface QueueReads {
   ) => Effect.Effect<ReadonlyArray<QueueRow>, SqlError.SqlError>
 }
 
+/** The columns of `QueueRow`, of a row `q` of the queue and the health `d` of its destination. */
+export const queueColumns = (sql: SqlClient.SqlClient, now: Statement.Fragment): Statement.Fragment => sql`
+  q.shard::int AS shard, q.seq::float8 AS seq, q.org_id, q.destination_id, q.delivery_id, q.channel, q.event_id,
+  q.attempt, q.first_attempt,
+  (extract(epoch FROM q.due_at - ${now}) * 1000)::float8 AS wait_ms,
+  (extract(epoch FROM q.expires_at - ${now}) * 1000)::float8 AS left_ms,
+  d.consecutive_failures, d.cooldown_round,
+  (extract(epoch FROM d.cooldown_until - ${now}) * 1000)::float8 AS cooldown_ms`
+
+/** The columns of `HeadRow`, of a page of a sweep. */
+export const headColumns = `
+  shard, seq, org_id, destination_id, delivery_id, channel, event_id, attempt, first_attempt, wait_ms, left_ms,
+  consecutive_failures, cooldown_round, cooldown_ms, lanes::int AS lanes, cooling_down::int AS cooling_down`
+
 /**
  * The statements that read the queue. Their rows are typed but not decoded: this engine wrote them, and a burst reads
  * thousands.
  */
 export const makeQueueReads = (sql: SqlClient.SqlClient, clock: StoreClock["Service"]): QueueReads => {
   const now = () => currentTime(sql, clock)
-  const columns = () => sql`
-      q.shard::int AS shard, q.seq::float8 AS seq, q.org_id, q.destination_id, q.delivery_id, q.channel, q.event_id,
-      q.attempt, q.first_attempt,
-      (extract(epoch FROM q.due_at - ${now()}) * 1000)::float8 AS wait_ms,
-      (extract(epoch FROM q.expires_at - ${now()}) * 1000)::float8 AS left_ms,
-      d.consecutive_failures, d.cooldown_round,
-      (extract(epoch FROM d.cooldown_until - ${now()}) * 1000)::float8 AS cooldown_ms`
+  const columns = () => queueColumns(sql, now())
 
   return {
     hasCachedNumbers: Effect.map(
@@ -178,9 +189,7 @@ export const makeQueueReads = (sql: SqlClient.SqlClient, clock: StoreClock["Serv
         ) q
         LEFT JOIN delivery_destinations d ON d.org_id = q.org_id AND d.destination_id = q.destination_id
       )
-      SELECT
-        shard, seq, org_id, destination_id, delivery_id, channel, event_id, attempt, first_attempt, wait_ms, left_ms,
-        consecutive_failures, cooldown_round, cooldown_ms, lanes::int AS lanes, cooling_down::int AS cooling_down
+      SELECT ${sql.literal(headColumns)}
       FROM page
       WHERE soon
         OR is_end

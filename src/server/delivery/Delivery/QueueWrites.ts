@@ -1,9 +1,9 @@
-import type { Array as Arr } from "effect"
-import { Effect } from "effect"
+import { type Array as Arr, Effect } from "effect"
 import type { SqlClient, Statement } from "effect/sql"
 import type { OrgId } from "../../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../../domain/Time.ts"
 import { currentTime } from "../../store/currentTime.ts"
+import { sameOrganization } from "../../store/onlyOrganization.ts"
 import { boolArray, float8Array, int4Array, textArray } from "../../store/pgArrays.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
 import type { NewDelivery } from "./QueuedDelivery.ts"
@@ -86,9 +86,12 @@ export const makeQueueWrites = (sql: SqlClient.SqlClient, clock: StoreClock["Ser
   /**
    * CTEs about deliveries that a statement may queue: `given` has them, and `destinations` has for each destination its stored health and
    * whether its queue is full (`is_full`) or near its limit (`near_limit`). A full queue needs no lock: it was full when the
-   * statement began.
+   * statement began. `org_id` is the organization of all deliveries, if they have one.
    */
-  const givenDeliveries = (list: ReadonlyArray<PreparedDelivery>): Statement.Fragment => sql`
+  const givenDeliveries = (list: ReadonlyArray<PreparedDelivery>, org_id?: OrgId): Statement.Fragment => {
+    const ofOrganization = (table: string) =>
+      org_id === undefined ? sql.literal("") : sql`AND ${sql.literal(table)}.org_id = ${org_id}`
+    return sql`
     given AS MATERIALIZED (
       SELECT *
       FROM unnest(
@@ -126,11 +129,14 @@ export const makeQueueWrites = (sql: SqlClient.SqlClient, clock: StoreClock["Ser
           WHERE q.shard = d.shard
             AND q.org_id = d.org_id
             AND q.destination_id = d.destination_id
+            ${ofOrganization("q")}
           LIMIT d.queue_limit
         ) c
       ) waiting
-      LEFT JOIN delivery_destinations h ON h.org_id = d.org_id AND h.destination_id = d.destination_id
+      LEFT JOIN delivery_destinations h
+        ON h.org_id = d.org_id AND h.destination_id = d.destination_id ${ofOrganization("h")}
     )`
+  }
 
   /**
    * CTEs that write the log and the queue: `accepted` is a query that returns the rows of `given` to insert. Deliveries
@@ -165,10 +171,11 @@ export const makeQueueWrites = (sql: SqlClient.SqlClient, clock: StoreClock["Ser
 
   /**
    * Optimistic insert: writes log and queue without a lock, skipping deliveries whose destination is near its queue
-   * limit and failing those whose destination's queue is full. Returns a row for each delivery.
+   * limit and failing those whose destination's queue is full. On a cluster all deliveries belong to one organization. Returns a row for each
+   * delivery.
    */
   const insertUnlocked = (list: ReadonlyArray<PreparedDelivery>, now: Timestamp) => sql<InsertedDelivery>`
-    WITH ${givenDeliveries(list)}, ${insertAccepted(
+    WITH ${givenDeliveries(list, sameOrganization(list))}, ${insertAccepted(
       sql`SELECT g.* FROM given g JOIN destinations d USING (org_id, destination_id) WHERE NOT d.near_limit`,
       now
     )}

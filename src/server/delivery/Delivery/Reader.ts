@@ -152,7 +152,7 @@ export const makeReader = (
           const { watermark } = one
           const added = (byShard.get(one.shard) ?? []).filter(({ seq }) => seq > watermark)
           one.watermark = added.reduce((highest, { seq }) => Math.max(highest, seq), watermark)
-          if (added.length === limit) tailDue.openUnsafe()
+          if (added.length >= limit) tailDue.openUnsafe()
         }
         dispatcher.offer(rows, readAt(), now)
         const after = monotonicMillis(clock)

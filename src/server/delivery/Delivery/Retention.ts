@@ -1,7 +1,9 @@
 import { DateTime, type Duration, Effect, Metric, Semaphore } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
-import { uuidTimePrefix } from "../../../domain/Ids.ts"
+import { type OrgId, uuidTimePrefix } from "../../../domain/Ids.ts"
 import { int4Array } from "../../store/pgArrays.ts"
+import { deleteOfOrganizations } from "../../store/deleteOfOrganizations.ts"
+import { onlyOrganization } from "../../store/onlyOrganization.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
 import { transaction } from "../../store/transaction.ts"
 import { deleteInBatches, toWorkerRun } from "../../concurrency/deleteInBatches.ts"
@@ -77,12 +79,14 @@ export const makeRetention = (
    * the creation time. A delivery that is still queued is removed from the queue too, because its payload goes with it.
    * Returns all deleted rows; `channel` is set for queued ones.
    */
-  const deleteDeliveries = (cutoff: DateTime.Utc) =>
-    sql<DeletedDelivery>`
+  const deleteDeliveries = (cutoff: DateTime.Utc, org_id: OrgId | undefined) => {
+    const ofOrganization = (column: string) => onlyOrganization(sql, column, org_id)
+    return sql<DeletedDelivery>`
       WITH RECURSIVE destinations AS (
         (
           SELECT org_id, destination_id, delivery_id AS oldest
           FROM deliveries
+          WHERE true ${ofOrganization("org_id")}
           ORDER BY org_id, destination_id, delivery_id
           LIMIT 1
         )
@@ -93,6 +97,7 @@ export const makeRetention = (
           SELECT org_id, destination_id, delivery_id AS oldest
           FROM deliveries
           WHERE (org_id, destination_id) > (d.org_id, d.destination_id)
+            ${ofOrganization("org_id")}
           ORDER BY org_id, destination_id, delivery_id
           LIMIT 1
         ) n
@@ -106,6 +111,7 @@ export const makeRetention = (
             AND l.destination_id = d.destination_id
             AND l.delivery_id < split_part(d.oldest, '_', 1) || '_' || ${uuidTimePrefix(cutoff)}::text
             AND l.created_at < ${DateTime.toDateUtc(cutoff)}
+            ${ofOrganization("l.org_id")}
           ORDER BY delivery_id
           LIMIT ${STEP_ROWS}::int
         ) l
@@ -120,6 +126,7 @@ export const makeRetention = (
           AND q.org_id = expired.org_id
           AND q.destination_id = expired.destination_id
           AND q.delivery_id = expired.delivery_id
+          ${ofOrganization("q.org_id")}
         WHERE expired.status = 'pending'
         ORDER BY q.shard, q.seq
         FOR UPDATE OF q SKIP LOCKED
@@ -128,6 +135,7 @@ export const makeRetention = (
         USING locked w
         WHERE q.shard = w.shard
           AND q.seq = w.seq
+          ${ofOrganization("q.org_id")}
         RETURNING q.org_id, q.destination_id, q.delivery_id, q.channel
       )
       DELETE FROM deliveries l
@@ -139,17 +147,19 @@ export const makeRetention = (
       WHERE l.org_id = gone.org_id
         AND l.destination_id = gone.destination_id
         AND l.delivery_id = gone.delivery_id
+        ${ofOrganization("l.org_id")}
       RETURNING l.org_id, l.destination_id, l.delivery_id, l.event_id, gone.channel
     `.unprepared
+  }
 
   /**
    * Deletes expired deliveries. A queued delivery has then failed, so its channel is notified as of any other
    * failure.
    */
-  const removeDeliveries = (cutoff: DateTime.Utc) =>
+  const removeDeliveries = (cutoff: DateTime.Utc, org_id: OrgId | undefined) =>
     transaction(
       Effect.gen(function* () {
-        const deleted = yield* deleteDeliveries(cutoff)
+        const deleted = yield* deleteDeliveries(cutoff, org_id)
         for (const { name, onCompleted } of channels) {
           const completed = deleted.filter(({ channel }) => channel === name).map(toExpired)
           if (completed.length === 0) continue
@@ -164,13 +174,19 @@ export const makeRetention = (
   const removeStrays = (cutoff: DateTime.Utc) =>
     Effect.map(
       sql`
-        DELETE FROM delivery_attempts_default
-        WHERE ctid = ANY(ARRAY(
-          SELECT ctid
-          FROM delivery_attempts_default a
+        WITH expired AS MATERIALIZED (
+          SELECT org_id, destination_id, delivery_id, attempt, started_at
+          FROM delivery_attempts_default
           WHERE started_at < ${DateTime.toDateUtc(cutoff)}
           LIMIT ${STEP_ROWS}::int
-        ))
+        )
+        DELETE FROM delivery_attempts_default a
+        USING expired
+        WHERE a.org_id = expired.org_id
+          AND a.destination_id = expired.destination_id
+          AND a.delivery_id = expired.delivery_id
+          AND a.attempt = expired.attempt
+          AND a.started_at = expired.started_at
         RETURNING 1 AS removed
       `.unprepared,
       (rows) => rows.length
@@ -179,15 +195,17 @@ export const makeRetention = (
   /** Deletes the health of destinations without deliveries: a last attempt may end after its destination was removed. */
   const removeHealth = Effect.map(
     sql`
-      DELETE FROM delivery_destinations
-      WHERE ctid = ANY(ARRAY(
-        SELECT d.ctid
+      WITH unused AS MATERIALIZED (
+        SELECT d.org_id, d.destination_id
         FROM delivery_destinations d
         -- One index probe per destination; as NOT EXISTS it might be planned as a scan of the whole index.
         WHERE (SELECT true FROM deliveries l WHERE l.org_id = d.org_id AND l.destination_id = d.destination_id LIMIT 1) IS NULL
         LIMIT ${STEP_ROWS}::int
-        FOR UPDATE OF d SKIP LOCKED
-      ))
+      )
+      DELETE FROM delivery_destinations d
+      USING unused
+      WHERE d.org_id = unused.org_id
+        AND d.destination_id = unused.destination_id
       RETURNING 1 AS removed
     `.unprepared,
     (rows) => rows.length
@@ -232,10 +250,10 @@ export const makeRetention = (
     )
     const cutoff = DateTime.subtractDuration(yield* now, options.keep)
     const strays = yield* deleteInBatches(removeStrays(cutoff), limits)
-    const deliveries = yield* deleteInBatches(removeDeliveries(cutoff), limits)
+    const deliveries = yield* deleteOfOrganizations(sql, (org_id) => removeDeliveries(cutoff, org_id), limits)
     const health = yield* deleteInBatches(removeHealth, limits)
     const payloads = yield* Effect.forEach(channels, (channel) =>
-      deleteInBatches(channel.expire(cutoff, STEP_ROWS), limits)
+      deleteOfOrganizations(sql, (org_id) => channel.expire(cutoff, STEP_ROWS, org_id), limits)
     )
     return {
       deliveries: deliveries.removed,

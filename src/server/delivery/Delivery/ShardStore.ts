@@ -55,16 +55,31 @@ export interface ShardStore {
 }
 
 /**
- * The leases of `owner`, a name that no other process ever has.
+ * The leases of `owner`, a name that no other process ever has. `clustered`: the database is a Citus cluster.
  *
  * Only claims wait for the disk, because the epochs that they raise must not be used again. A crash or a failover of the
  * database can lose the other writes: a lease then ends earlier than its owner assumes, or later than it was released.
  * They neither wait for a busy disk nor for a missing standby: while results wait there, leases do not run out, and a
  * stopping replica hands its shards over.
  */
-export const makeShardStore = (sql: SqlClient.SqlClient, owner: string): ShardStore => {
+export const makeShardStore = (sql: SqlClient.SqlClient, owner: string, clustered: boolean): ShardStore => {
   /** The statement does not wait for the disk. */
   const asynchronously = sql`asynchronous AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true) AS setting)`
+  /** The second form probes the index once a shard, which a cluster cannot do for all nodes. */
+  const watermarks = (shards: ReadonlyArray<number>) =>
+    clustered
+      ? sql<{ readonly shard: number; readonly watermark: number }>`
+          SELECT shard::int AS shard, max(seq)::float8 AS watermark
+          FROM delivery_queue
+          WHERE shard = ANY(${int4Array(shards)}::smallint[])
+          GROUP BY shard
+        `
+      : sql<{ readonly shard: number; readonly watermark: number }>`
+          SELECT
+            s.shard::int AS shard,
+            coalesce((SELECT max(q.seq) FROM delivery_queue q WHERE q.shard = s.shard), 0)::float8 AS watermark
+          FROM unnest(${int4Array(shards)}::smallint[]) AS s (shard)
+        `
   const fromNow = (millis: number) => sql`now() + ${millis}::float8 * interval '1 millisecond'`
 
   return {
@@ -155,29 +170,31 @@ export const makeShardStore = (sql: SqlClient.SqlClient, owner: string): ShardSt
 
     // `seen` is the row as of the statement's beginning, also if `s` was claimed meanwhile and is read again: the lease of
     // that owner may be too new for this statement to see.
-    claim: (wanted) => sql<ClaimedShard>`
-      WITH free AS MATERIALIZED (
-        SELECT s.shard
-        FROM delivery_shards s
-        JOIN delivery_shards seen ON seen.shard = s.shard AND seen.epoch = s.epoch
-        WHERE s.owner IS NULL
-          OR NOT EXISTS (SELECT FROM delivery_leases l WHERE l.owner = s.owner)
-        ORDER BY s.shard
-        LIMIT ${wanted}::int
-        FOR NO KEY UPDATE OF s SKIP LOCKED
-      ), claimed AS (
-        UPDATE delivery_shards s
-        SET owner = ${owner}, epoch = s.epoch + 1
-        FROM free f
-        WHERE s.shard = f.shard
-        RETURNING s.shard, s.epoch
-      )
-      SELECT
-        c.shard::int AS shard,
-        c.epoch::float8 AS epoch,
-        coalesce((SELECT max(q.seq) FROM delivery_queue q WHERE q.shard = c.shard), 0)::float8 AS watermark
-      FROM claimed c
-    `,
+    claim: (wanted) =>
+      Effect.gen(function* () {
+        const claimed = yield* sql<{ readonly shard: number; readonly epoch: number }>`
+          WITH free AS MATERIALIZED (
+            SELECT s.shard
+            FROM delivery_shards s
+            JOIN delivery_shards seen ON seen.shard = s.shard AND seen.epoch = s.epoch
+            WHERE s.owner IS NULL
+              OR NOT EXISTS (SELECT FROM delivery_leases l WHERE l.owner = s.owner)
+            ORDER BY s.shard
+            LIMIT ${wanted}::int
+            FOR NO KEY UPDATE OF s SKIP LOCKED
+          )
+          UPDATE delivery_shards s
+          SET owner = ${owner}, epoch = s.epoch + 1
+          FROM free f
+          WHERE s.shard = f.shard
+          RETURNING s.shard::int AS shard, s.epoch::float8 AS epoch
+        `
+        if (claimed.length === 0) return []
+        const found = new Map(
+          (yield* watermarks(claimed.map(({ shard }) => shard))).map((row) => [row.shard, row.watermark])
+        )
+        return claimed.map((one) => ({ ...one, watermark: found.get(one.shard) ?? 0 }))
+      }),
 
     release: (shards) =>
       Effect.asVoid(sql`

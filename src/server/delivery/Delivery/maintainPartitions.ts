@@ -1,5 +1,6 @@
 import { DateTime, Effect } from "effect"
 import type { SqlClient } from "effect/sql"
+import { identifyRows, isCluster } from "../../store/Cluster.ts"
 import { atomic } from "../../store/transaction.ts"
 
 /** How many days ahead partitions of attempts are created. */
@@ -24,6 +25,7 @@ export const maintainPartitions = (sql: SqlClient.SqlClient, cutoff: DateTime.Ut
         JOIN pg_class c ON c.oid = i.inhrelid
         WHERE i.inhparent = 'delivery_attempts'::regclass
       `
+      const clustered = yield* isCluster(sql)
       const names = new Set(partitions.map((partition) => partition.name))
       // A partition expires once its whole day is older than the cutoff.
       const oldest = partitionOf(cutoff)
@@ -45,6 +47,7 @@ export const maintainPartitions = (sql: SqlClient.SqlClient, cutoff: DateTime.Ut
         yield* sql.unsafe(
           `CREATE TABLE ${name} PARTITION OF delivery_attempts FOR VALUES FROM ('${DateTime.formatIso(day)}') TO ('${DateTime.formatIso(next)}')`
         )
+        if (clustered) yield* identifyRows(sql, name)
       }
       const expired = [...names].filter((name) => PARTITION.test(name) && name < oldest)
       for (const name of expired) yield* sql.unsafe(`DROP TABLE ${name}`)

@@ -1,6 +1,7 @@
 import { Effect } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import type { Conclusion } from "../../../domain/delivery/DeliveryState.ts"
+import type { OrgId } from "../../../domain/Ids.ts"
 import type { AttemptResult } from "./Attempt.ts"
 import { currentTime } from "../../store/currentTime.ts"
 import { boolArray, float8Array, int4Array, int8Array, textArray } from "../../store/pgArrays.ts"
@@ -33,17 +34,45 @@ export interface RecordedResults {
  * Records the results of attempts in one statement: the queue, the log and the attempts. Fenced twice, by the row's
  * attempt and by the epoch of its shard. Never waits for the lock of a queued row (SKIP LOCKED): a transaction that removes
  * one destination would otherwise hold back the results of all others.
+ *
+ * `org_id` is the organization of the whole batch, on a cluster. Its node locks the rows without a join, and the coordinator, which has the
+ * epochs, compares the rest.
  */
 export const writeResults = (
   sql: SqlClient.SqlClient,
   clock: StoreClock["Service"],
-  batch: ReadonlyArray<ConcludedAttempt>
+  batch: ReadonlyArray<ConcludedAttempt>,
+  org_id?: OrgId
 ): Effect.Effect<RecordedResults, SqlError.SqlError> => {
+  const ofOrganization = (table: string) =>
+    org_id === undefined ? sql.literal("") : sql`AND ${sql.literal(table)}.org_id = ${org_id}`
+  const lockedRows =
+    org_id === undefined
+      ? sql`
+        SELECT e.*, q.org_id, q.destination_id, q.delivery_id
+        FROM given e
+        JOIN delivery_queue q ON q.shard = e.shard AND q.seq = e.seq AND q.attempt = e.attempt
+        FOR UPDATE OF q SKIP LOCKED`
+      : sql`
+        SELECT e.*, q.org_id, q.destination_id, q.delivery_id
+        FROM given e
+        JOIN locked_rows q USING (shard, seq, attempt)`
+  const rowsOfOrganization =
+    org_id === undefined
+      ? sql.literal("")
+      : sql`locked_rows AS MATERIALIZED (
+        SELECT shard, seq, attempt, org_id, destination_id, delivery_id
+        FROM delivery_queue
+        WHERE org_id = ${org_id}
+          AND shard = ANY(${int4Array([...new Set(batch.map(({ result }) => result.delivery.shard))])}::smallint[])
+          AND seq = ANY(${int8Array(batch.map(({ result }) => result.delivery.seq))}::bigint[])
+        FOR UPDATE SKIP LOCKED
+      ),`
   const column = <A>(of: (attempt: ConcludedAttempt) => A): Array<A> => batch.map(of)
   return Effect.map(
     sql<{ readonly seq: number; readonly is_locked: boolean }>`
-      WITH given AS (
-        SELECT *
+      WITH given AS MATERIALIZED (
+        SELECT e.*, ${currentTime(sql, clock)} + e.delay * interval '1 millisecond' AS due_at
         FROM unnest(
           ${int4Array(column(({ result }) => result.delivery.shard))}::smallint[],
           ${int8Array(column(({ result }) => result.delivery.seq))}::bigint[],
@@ -58,12 +87,9 @@ export const writeResults = (
           ${float8Array(column(({ result }) => result.startedAt / 1000))}::float8[],
           ${int4Array(column(({ result }) => result.durationMillis))}::int[]
         ) AS e (shard, seq, epoch, attempt, sent, status_after, delay, error, rejected, status, started, duration)
-      ), locked AS MATERIALIZED (
-        SELECT e.*, q.org_id, q.destination_id, q.delivery_id
-        FROM given e
-        JOIN delivery_queue q ON q.shard = e.shard AND q.seq = e.seq AND q.attempt = e.attempt
         JOIN delivery_shards s ON s.shard = e.shard AND s.epoch = e.epoch
-        FOR UPDATE OF q SKIP LOCKED
+      ), ${rowsOfOrganization} locked AS MATERIALIZED (
+        ${lockedRows}
       ), noted AS (
         UPDATE deliveries d
         SET
@@ -73,12 +99,13 @@ export const writeResults = (
           status_code = CASE WHEN h.sent THEN h.status ELSE d.status_code END,
           last_error = h.error,
           finished_at = CASE
-            WHEN h.status_after <> 'pending' THEN to_timestamp(h.started) + h.duration * interval '1 millisecond'
+            WHEN h.status_after <> 'pending' THEN to_timestamp(h.started + h.duration / 1000.0)
           END
         FROM locked h
         WHERE d.org_id = h.org_id
           AND d.destination_id = h.destination_id
           AND d.delivery_id = h.delivery_id
+          ${ofOrganization("d")}
         RETURNING ${sql.literal(countedDeliveryColumns("d"))}
       ), ${deliveryCounts(sql, "noted", 1)}, done AS (
         DELETE FROM delivery_queue q
@@ -86,27 +113,28 @@ export const writeResults = (
         WHERE q.shard = h.shard
           AND q.seq = h.seq
           AND h.status_after <> 'pending'
+          ${ofOrganization("q")}
       ), retried AS (
         UPDATE delivery_queue q
-        SET due_at = ${currentTime(sql, clock)} + h.delay * interval '1 millisecond', attempt = q.attempt + 1
+        SET due_at = h.due_at, attempt = q.attempt + 1
         FROM locked h
         WHERE q.shard = h.shard
           AND q.seq = h.seq
           AND h.status_after = 'pending'
+          ${ofOrganization("q")}
       ), logged AS (
         INSERT INTO delivery_attempts
           (org_id, destination_id, delivery_id, attempt, started_at, duration_ms, status, error)
         SELECT org_id, destination_id, delivery_id, attempt + 1, to_timestamp(started), duration, status, error
         FROM locked
         WHERE sent
-            )
+      )
       SELECT seq::float8 AS seq, false AS is_locked
       FROM locked
       UNION ALL
       SELECT e.seq::float8, true
       FROM given e
-      JOIN delivery_queue USING (shard, seq, attempt)
-      JOIN delivery_shards s USING (shard, epoch)
+      JOIN delivery_queue q ON q.shard = e.shard AND q.seq = e.seq AND q.attempt = e.attempt ${ofOrganization("q")}
       WHERE (SELECT count(*) FROM locked) < ${batch.length}::int
         AND e.seq NOT IN (SELECT seq FROM locked)
     `,

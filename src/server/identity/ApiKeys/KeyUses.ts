@@ -52,17 +52,15 @@ export const makeKeyUses = Effect.fnUntraced(function* (
           INSERT INTO api_key_uses (org_id, key_id, last_used_at)
           SELECT org_id, key_id, used_at
           FROM unnest(
-            ${textArray(chunk.map(({ org_id }) => org_id))},
-            ${textArray(chunk.map(({ key_id }) => key_id))},
-            ${timestamptzArray(chunk.map(({ usedAt }) => DateTime.makeUnsafe(usedAt)))}
+            ${textArray(chunk.map(({ org_id }) => org_id))}::text[],
+            ${textArray(chunk.map(({ key_id }) => key_id))}::text[],
+            ${timestamptzArray(chunk.map(({ usedAt }) => DateTime.makeUnsafe(usedAt)))}::timestamptz[]
           ) AS used (org_id, key_id, used_at)
-          WHERE EXISTS (
-            SELECT FROM api_keys WHERE api_keys.org_id = used.org_id AND api_keys.key_id = used.key_id
-          )
+            JOIN api_keys USING (org_id, key_id)
           ORDER BY org_id, key_id
           ON CONFLICT (org_id, key_id) DO UPDATE
           SET last_used_at = excluded.last_used_at
-          WHERE excluded.last_used_at - api_key_uses.last_used_at >= ${Duration.toMillis(WRITE_INTERVAL)} * interval '1 ms'
+          WHERE excluded.last_used_at - api_key_uses.last_used_at >= ${sql.literal(`interval '${Duration.toMillis(WRITE_INTERVAL)} ms'`)}
         `,
       { discard: true }
     ).pipe(

@@ -4,6 +4,7 @@ import { toDate } from "../../../domain/Time.ts"
 import { mailbox } from "../mailbox.ts"
 import { deleteInBatches, toWorkerRun } from "../../concurrency/deleteInBatches.ts"
 import { layerDueWorker } from "../../store/layerDueWorker.ts"
+import { transaction } from "../../store/transaction.ts"
 import { StoreClock } from "../../store/StoreClock.ts"
 
 /** Pause between two runs. */
@@ -79,7 +80,8 @@ export const runOnce = Effect.fn("ApiKeys.Retention.runOnce")(function* ({ keep 
     `,
     (rows) => rows.length
   )
-  return yield* deleteInBatches(deleteBatch, { rows: 1, steps: MAX_BATCHES })
+  // In a transaction, which is tried again after a deadlock: on a cluster replicas lock the nodes' copies of a table in any order.
+  return yield* deleteInBatches(transaction(deleteBatch), { rows: 1, steps: MAX_BATCHES })
 })
 
 /** The worker `key_retention`: runs hourly, and after a second if a run left keys past their retention. */

@@ -2,7 +2,10 @@ import { DateTime, Duration, Effect, type Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { toDate } from "../../../domain/Time.ts"
 import { atomic } from "../../store/transaction.ts"
-import { deleteInBatches, toWorkerRun } from "../../concurrency/deleteInBatches.ts"
+import { toWorkerRun } from "../../concurrency/deleteInBatches.ts"
+import { deleteOfOrganizations } from "../../store/deleteOfOrganizations.ts"
+import { onlyOrganization } from "../../store/onlyOrganization.ts"
+import type { OrgId } from "../../../domain/Ids.ts"
 import { layerDueWorker } from "../../store/layerDueWorker.ts"
 import { StoreClock } from "../../store/StoreClock.ts"
 
@@ -34,14 +37,16 @@ export interface RetentionOptions {
 export const runOnce = Effect.fn("Audit.Retention.runOnce")(function* ({ keep }: RetentionOptions) {
   const sql = yield* SqlClient.SqlClient
   const cutoff = toDate(DateTime.subtractDuration(yield* (yield* StoreClock).now, keep))
-  const deleteBatch = atomic(sql)(
-    Effect.gen(function* () {
-      // One replica at a time: the next batch must find the beginning of the chains as this one leaves it.
-      const [lock] = yield* sql<{ readonly acquired: boolean }>`
+  const deleteBatch = (org_id: OrgId | undefined) =>
+    atomic(sql)(
+      Effect.gen(function* () {
+        // One replica at a time: the next batch must find the beginning of the chains as this one leaves it.
+        const [lock] = yield* sql<{ readonly acquired: boolean }>`
         SELECT pg_try_advisory_xact_lock(${RETENTION_LOCK}::bigint) AS acquired
       `
-      if (lock?.acquired !== true) return 0
-      const rows = yield* sql`
+        if (lock?.acquired !== true) return 0
+        const ofOrganization = (column: string) => onlyOrganization(sql, column, org_id)
+        const rows = yield* sql`
         WITH due AS (
           SELECT heads.org_id
           FROM audit_heads AS heads
@@ -50,11 +55,13 @@ export const runOnce = Effect.fn("Audit.Retention.runOnce")(function* ({ keep }:
               FROM audit_chain AS chain
                 JOIN audit_log AS log ON log.org_id = chain.org_id AND log.entry_id = chain.entry_id
               WHERE chain.org_id = heads.org_id
+                ${ofOrganization("chain.org_id")}
               ORDER BY chain.position
               LIMIT 1
             ) AS oldest
           WHERE oldest.occurred_at < ${cutoff}
-            AND EXISTS (SELECT 1 FROM audit_log WHERE occurred_at < ${cutoff})
+            AND EXISTS (SELECT 1 FROM audit_log WHERE occurred_at < ${cutoff} ${ofOrganization("org_id")})
+            ${ofOrganization("heads.org_id")}
           LIMIT ${MAX_ORGANIZATIONS}
         ), beginning AS (
           SELECT
@@ -66,6 +73,7 @@ export const runOnce = Effect.fn("Audit.Retention.runOnce")(function* ({ keep }:
               FROM audit_chain AS chain
                 JOIN audit_log AS log ON log.org_id = chain.org_id AND log.entry_id = chain.entry_id
               WHERE chain.org_id = due.org_id
+                ${ofOrganization("chain.org_id")}
               ORDER BY chain.position
               LIMIT ${BATCH_ROWS}
             ) AS oldest
@@ -80,17 +88,19 @@ export const runOnce = Effect.fn("Audit.Retention.runOnce")(function* ({ keep }:
           USING ended
           WHERE chain.org_id = ended.org_id
             AND chain.position = ended.position
+            ${ofOrganization("chain.org_id")}
         )
         DELETE FROM audit_log AS log
         USING ended
         WHERE log.org_id = ended.org_id
           AND log.entry_id = ended.entry_id
+          ${ofOrganization("log.org_id")}
         RETURNING 1 AS removed
       `
-      return rows.length
-    })
-  )
-  return yield* deleteInBatches(deleteBatch, { rows: 1, steps: MAX_BATCHES })
+        return rows.length
+      })
+    )
+  return yield* deleteOfOrganizations(sql, deleteBatch, { rows: 1, steps: MAX_BATCHES })
 })
 
 /** The worker `audit_retention`: runs hourly, and after a second if a run left entries past their retention. */

@@ -166,7 +166,7 @@ export const make = Effect.fnUntraced(function* ({ mailsPerHour = 0, policy, pub
     policy: policy ?? mailPolicy,
     logsOutages: true,
     load,
-    expire: (cutoff, limit) => expireEvents(sql, "approval_mail", cutoff, limit)
+    expire: (cutoff, limit, org_id) => expireEvents(sql, "approval_mail", cutoff, limit, org_id)
   } satisfies Channel
 })
 

@@ -30,7 +30,8 @@ export const makeEndpointDeliveries = (
   recent: RecentEvents["Service"],
   clock: StoreClock["Service"],
   audit: Audit["Service"],
-  onlyVerified: boolean
+  onlyVerified: boolean,
+  clustered: boolean
 ) => {
   const atomically = atomic(sql)
 
@@ -145,7 +146,7 @@ export const makeEndpointDeliveries = (
       ),
 
     test: Effect.fnUntraced(function* (principal: Principal, id: EndpointId) {
-      if (!(yield* isInTransaction)) {
+      if (!clustered && !(yield* isInTransaction)) {
         const written = yield* queueTestEvent(
           sql,
           delivery,

@@ -23,6 +23,7 @@ import { appendedEntries, auditRowsTable } from "../../identity/auditWrites.ts"
 import { makePrepare } from "../../identity/Audit.ts"
 import { SecretBox } from "../../secrets/SecretBox.ts"
 import { currentTime } from "../../store/currentTime.ts"
+import { onlyOrganization } from "../../store/onlyOrganization.ts"
 import { makeStatementBatcher } from "../../store/makeStatementBatcher.ts"
 import { StoreClock } from "../../store/StoreClock.ts"
 import { clearReplacedSecrets } from "./rotateSecret.ts"
@@ -111,14 +112,18 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
   const onlyVerified = (yield* VerificationPolicy).endpoints
 
   const loadAttempt = yield* makeStatementBatcher({
+    sql,
     maxBatch: LOAD_BATCH,
-    run: (refs: ReadonlyArray<DeliveryRef>) => sql<LoadedAttempt>`
+    organizationOf: ({ org_id }: DeliveryRef) => org_id,
+    run: (refs, org_id) => sql<LoadedAttempt>`
       SELECT
         e.type, e.body, p.url, p.secret, p.active, p.verified_at IS NOT NULL AS verified, p.xmin::text AS version,
         CASE WHEN p.previous_secret_until > ${currentTime(sql, storeClock)} THEN p.previous_secret END AS "previousSecret"
       FROM ${deliveryRefRows(sql, refs)}
       LEFT JOIN notification_endpoints p ON p.org_id = i.org_id AND p.endpoint_id = i.destination_id
+        ${onlyOrganization(sql, "p.org_id", org_id)}
       LEFT JOIN approval_events e ON e.org_id = i.org_id AND e.event_id = i.event_id
+        ${onlyOrganization(sql, "e.org_id", org_id)}
       ORDER BY i.number
     `
   })
@@ -241,10 +246,10 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
         delivery_id
       })
     }),
-    expire: (cutoff, limit) =>
+    expire: (cutoff, limit, org_id) =>
       Effect.andThen(
         clearReplacedSecrets(sql, storeClock, limit),
-        expireEvents(sql, "approval_events", cutoff, limit)
+        expireEvents(sql, "approval_events", cutoff, limit, org_id)
       )
   } satisfies Channel
 })

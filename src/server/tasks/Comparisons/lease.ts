@@ -8,7 +8,9 @@
  */
 import { Duration, Effect } from "effect"
 import type { SqlClient, Statement } from "effect/sql"
+import type { ComparisonId, OrgId } from "../../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../../domain/Time.ts"
+import { claimFirst, MAX_CANDIDATES } from "../../store/claimFirst.ts"
 import { currentTime } from "../../store/currentTime.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
 import { type ComparisonRow, comparisonColumns, comparisonRows } from "./rows.ts"
@@ -21,6 +23,9 @@ export const timeFromNow = (
 ): Statement.Fragment =>
   sql`${currentTime(sql, clock)} + ${Duration.toMillis(duration)}::float8 * interval '1 millisecond'`
 
+const isClaimable = (sql: SqlClient.SqlClient, clock: StoreClock["Service"]) =>
+  sql`status = 'running' AND (lease_until IS NULL OR lease_until <= ${currentTime(sql, clock)})`
+
 /**
  * Claims the running comparison whose lease expired longest ago, so that comparisons are worked on in rotation. Returns `undefined` if
  * there is none. Raises the epoch, which fences the previous owner, and counts the attempt.
@@ -30,34 +35,39 @@ export const claimComparison = (
   clock: StoreClock["Service"],
   lease: Duration.Duration
 ) =>
-  comparisonRows.first(sql`
-    -- Not a subquery of the condition, which the planner may evaluate for each row: it would claim another one each time.
-    WITH claimable (claimable_org_id, claimable_id) AS MATERIALIZED (
+  claimFirst(
+    sql<{ readonly org_id: OrgId; readonly comparison_id: ComparisonId }>`
       SELECT org_id, comparison_id
       FROM comparisons
-      WHERE status = 'running'
-        AND (lease_until IS NULL OR lease_until <= ${currentTime(sql, clock)})
+      WHERE ${isClaimable(sql, clock)}
       ORDER BY lease_until NULLS FIRST
-      LIMIT 1
-      FOR NO KEY UPDATE SKIP LOCKED
-    )
-    UPDATE comparisons
-    SET lease_epoch = lease_epoch + 1, attempts = attempts + 1, lease_until = ${timeFromNow(sql, clock, lease)}
-    FROM claimable
-    WHERE org_id = claimable_org_id
-      AND comparison_id = claimable_id
-    RETURNING ${sql.literal(comparisonColumns)}
-  `)
+      LIMIT ${MAX_CANDIDATES}
+    `,
+    ({ comparison_id, org_id }) =>
+      comparisonRows.first(sql`
+        UPDATE comparisons
+        SET lease_epoch = lease_epoch + 1, attempts = attempts + 1, lease_until = ${timeFromNow(sql, clock, lease)}
+        WHERE org_id = ${org_id}
+          AND comparison_id = (
+            SELECT comparison_id
+            FROM comparisons
+            WHERE org_id = ${org_id}
+              AND comparison_id = ${comparison_id}
+              AND ${isClaimable(sql, clock)}
+            FOR NO KEY UPDATE SKIP LOCKED
+          )
+        RETURNING ${sql.literal(comparisonColumns)}
+      `)
+  )
 
 /** Counts the running comparisons without a live lease, up to `limit`. */
 export const countClaimable = (sql: SqlClient.SqlClient, clock: StoreClock["Service"], limit: number) =>
   sql<{ readonly count: number }>`
     SELECT count(*)::int AS count
     FROM (
-      SELECT
+      SELECT 1
       FROM comparisons
-      WHERE status = 'running'
-        AND (lease_until IS NULL OR lease_until <= ${currentTime(sql, clock)})
+      WHERE ${isClaimable(sql, clock)}
       LIMIT ${limit}
     ) claimable
   `.pipe(Effect.map((rows) => rows[0]?.count ?? 0))

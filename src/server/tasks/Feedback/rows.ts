@@ -15,6 +15,8 @@ import {
 } from "../../../domain/Ids.ts"
 import type { Actor } from "../../../domain/identity/Principal.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
+import { lockOnNode } from "../../store/Cluster.ts"
+import { onlyOrganization } from "../../store/onlyOrganization.ts"
 import { float8Array, int4Array, textArray, timestamptzArray } from "../../store/pgArrays.ts"
 import { rowsOf } from "../../store/rows.ts"
 import { countedFeedbackColumns, feedbackCounts } from "../feedbackCounts.ts"
@@ -91,10 +93,12 @@ export interface NewFeedbackRow {
  * deletion has locked. A run with feedback waits for no review. The row of the run is locked against deletion until the feedback is committed, so that none is left
  * when its run is deleted. It does not wait for a deletion in progress: see `insertOrWait`.
  */
-export const insertFeedback = (sql: SqlClient.SqlClient, rows: ReadonlyArray<NewFeedbackRow>) => sql<{
-  readonly feedback_id: string
-}>`
-  WITH added AS (
+export const insertFeedback = (
+  sql: SqlClient.SqlClient,
+  rows: ReadonlyArray<NewFeedbackRow>,
+  org_id?: OrgId
+) => sql<{ readonly feedback_id: string }>`
+  WITH ${org_id === undefined ? sql.literal("") : sql`${lockedRuns(sql, rows, org_id)},`} added AS (
     INSERT INTO feedback (
       org_id, feedback_id, task_id, trace_id, run_id, release_id, score, score_value, score_label, comment, source,
       end_user, correction, bytes, status, redaction_warning, created_at, created_by_id, created_by_name
@@ -126,13 +130,17 @@ export const insertFeedback = (sql: SqlClient.SqlClient, rows: ReadonlyArray<New
       org_id, feedback_id, task_id, trace_id, run_id, release_id, score, score_value, score_label, comment, source,
       end_user, correction, status, redaction_warning, created_at, created_by_id, created_by_name
     )
-      CROSS JOIN LATERAL (
-        SELECT
-        FROM runs
-        WHERE runs.org_id = r.org_id
-          AND runs.trace_id = r.trace_id
-        FOR KEY SHARE SKIP LOCKED
-      ) AS run
+      ${
+        org_id === undefined
+          ? sql.literal(`CROSS JOIN LATERAL (
+              SELECT
+              FROM runs
+              WHERE runs.org_id = r.org_id
+                AND runs.trace_id = r.trace_id
+              FOR KEY SHARE SKIP LOCKED
+            ) AS run`)
+          : sql.literal("JOIN locked_runs USING (trace_id)")
+      }
     RETURNING feedback_id, run_id, ${sql.literal(countedFeedbackColumns())}
   ), ${feedbackCounts(sql, "added", 1)}, reviewed AS (
     DELETE FROM run_reviews
@@ -140,10 +148,21 @@ export const insertFeedback = (sql: SqlClient.SqlClient, rows: ReadonlyArray<New
     WHERE run_reviews.org_id = added.org_id
       AND run_reviews.task_id = added.task_id
       AND run_reviews.run_id = added.run_id
+      ${onlyOrganization(sql, "run_reviews.org_id", org_id)}
   )
   SELECT feedback_id
   FROM added
 `
+
+/** A CTE that locks the runs of feedback. A node of a cluster locks rows in no join. */
+const lockedRuns = (sql: SqlClient.SqlClient, rows: ReadonlyArray<NewFeedbackRow>, org_id: OrgId) => sql`
+  locked_runs AS MATERIALIZED (
+    SELECT trace_id
+    FROM runs
+    WHERE org_id = ${org_id}
+      AND trace_id = ANY(${textArray(rows.map(({ record }) => record.inference_log_id))}::text[])
+    FOR KEY SHARE SKIP LOCKED
+  )`
 
 /** Reads feedback by ids, newest first. */
 export const readFeedback = (sql: SqlClient.SqlClient, org_id: OrgId, ids: ReadonlyArray<FeedbackId>) =>
@@ -158,14 +177,18 @@ export const readFeedback = (sql: SqlClient.SqlClient, org_id: OrgId, ids: Reado
 
 /** Finds feedback and locks its row (`FOR NO KEY UPDATE`) until the transaction ends, so that reviews do not overlap. */
 export const lockFeedbackForUpdate = (sql: SqlClient.SqlClient, org_id: OrgId, id: FeedbackId) =>
-  feedbackRows.first(sql`
-    SELECT ${sql.literal(feedbackColumns)}
-    FROM feedback
-    WHERE org_id = ${org_id}
-      AND feedback_id = ${id}
-      AND ${ofExistingTask(sql, "feedback")}
-    FOR NO KEY UPDATE
-  `)
+  lockOnNode(
+    sql,
+    org_id,
+    feedbackRows.first(sql`
+      SELECT ${sql.literal(feedbackColumns)}
+      FROM feedback
+      WHERE org_id = ${org_id}
+        AND feedback_id = ${id}
+        AND ${ofExistingTask(sql, "feedback")}
+      FOR NO KEY UPDATE
+    `)
+  )
 
 /** The input of a corrected run. */
 export interface CorrectedInput {
@@ -253,7 +276,7 @@ const RunTask = Schema.Struct({
 const runTaskRows = rowsOf(Schema.Struct({ ...RunTask.fields, number: Schema.Int }))
 
 /** Finds the tasks of runs, in the order of `runs`; none for an unknown run. */
-export const findRunTasks = (sql: SqlClient.SqlClient, runs: ReadonlyArray<RunKey>) =>
+export const findRunTasks = (sql: SqlClient.SqlClient, runs: ReadonlyArray<RunKey>, org_id?: OrgId) =>
   runTaskRows
     .all(
       sql`
@@ -264,7 +287,7 @@ export const findRunTasks = (sql: SqlClient.SqlClient, runs: ReadonlyArray<RunKe
         ${textArray(runs.map(({ trace_id }) => trace_id))}::text[]
       ) WITH ORDINALITY AS n (org_id, trace_id, number)
     ), versions AS (
-      SELECT org_id, ${secretsVersion(sql, sql.literal("o.org_id"))} AS secrets_version
+      SELECT org_id, ${secretsVersion(sql, org_id === undefined ? sql.literal("o.org_id") : sql`${org_id}`)} AS secrets_version
       FROM (SELECT DISTINCT org_id FROM named) AS o
     )
     SELECT
@@ -281,6 +304,7 @@ export const findRunTasks = (sql: SqlClient.SqlClient, runs: ReadonlyArray<RunKe
           JOIN tasks USING (org_id, task_id)
         WHERE runs.org_id = n.org_id
           AND runs.trace_id = n.trace_id
+          ${onlyOrganization(sql, "runs.org_id", org_id)}
         LIMIT 1
       ) AS task
   `

@@ -26,7 +26,6 @@ export const runOnce = Effect.fn("FeedbackTokens.Retention.runOnce")(function* (
         WHERE expires_at < ${now}::timestamptz
         ORDER BY expires_at
         LIMIT ${BATCH_ROWS}
-        FOR UPDATE SKIP LOCKED
       )
       DELETE FROM feedback_token_uses AS used
       USING expired

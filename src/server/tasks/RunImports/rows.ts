@@ -144,7 +144,8 @@ export const insertScores = Effect.fnUntraced(function* (
           }
         }
       })
-    )
+    ),
+    org_id
   )
   return inserted.length
 })

@@ -1,5 +1,7 @@
 import { Effect } from "effect"
 import type { SqlClient, SqlError, Statement } from "effect/sql"
+import type { OrgId } from "../../../domain/Ids.ts"
+import { onlyOrganization } from "../../store/onlyOrganization.ts"
 import { boolArray, float8Array, int4Array, textArray, timestamptzArray } from "../../store/pgArrays.ts"
 import type { Usage } from "../../../domain/tasks/Provider.ts"
 import type { ModelCall } from "../../../domain/tasks/Run.ts"
@@ -45,14 +47,16 @@ export const toNewRunRow = (
 /**
  * Logs runs by one statement, and returns for each whether it was logged: a run with a cached plan is not if the plan
  * has changed, or if the session does not exist; a run that claims an idempotency key is not if the key is claimed
- * already. One statement needs no connection of its own, so a run that was paid for is logged even while all
+ * already. `org_id` is the organization of all runs, on a cluster. One statement needs no connection of its own, so a run that was paid for is logged even while all
  * transactions wait for connections. A row with `saveResponse` must be the only one.
  */
 export const insertRuns = (
   sql: SqlClient.SqlClient,
-  rows: ReadonlyArray<NewRunRow>
+  rows: ReadonlyArray<NewRunRow>,
+  org_id?: OrgId
 ): Effect.Effect<ReadonlyArray<boolean>, SqlError.SqlError> => {
   const texts = (of: (row: NewRunRow) => string | null) => sql`${textArray(rows.map(of))}::text[]`
+  const ofOrganization = (table: string) => onlyOrganization(sql, `${table}.org_id`, org_id)
   const ints = (of: (run: FinishedRun) => number | null) =>
     sql`${int4Array(rows.map(({ run }) => of(run)))}::int[]`
   const hasMetadata = rows.some(({ metadata }) => metadata !== "{}")
@@ -121,6 +125,7 @@ export const insertRuns = (
             FROM tasks
               JOIN releases ON releases.org_id = tasks.org_id AND releases.release_id = tasks.live_release_id
             WHERE tasks.org_id = n.org_id
+              ${ofOrganization("tasks")}
               AND tasks.task_id = n.task_id
             LIMIT 1
           ), false)
@@ -128,6 +133,7 @@ export const insertRuns = (
             SELECT (rules->>'redact_runs')::boolean
             FROM redaction_settings
             WHERE redaction_settings.org_id = n.org_id
+              ${ofOrganization("redaction_settings")}
             LIMIT 1
           ), false)
           AND (
@@ -136,6 +142,7 @@ export const insertRuns = (
               SELECT true
               FROM agent_sessions
               WHERE agent_sessions.org_id = n.org_id
+                ${ofOrganization("agent_sessions")}
                 AND agent_sessions.session_id = n.session_id
               LIMIT 1
             ), false)

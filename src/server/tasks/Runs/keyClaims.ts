@@ -64,7 +64,7 @@ export const claimCtes = (sql: SqlClient.SqlClient, claims: ReadonlyArray<Number
         AND NOT is_repeated
       -- All statements claim keys in the same order, or two of them could deadlock.
       ORDER BY c.org_id, c.operation, c.key
-      ${takeOverClaim(sql)}
+      ${takeOverClaim(sql, new Date(Math.min(...claims.map(({ claim }) => claim.claimed_at.epochMilliseconds))))}
       RETURNING org_id, operation, key
     ), unclaimed AS (
       SELECT number

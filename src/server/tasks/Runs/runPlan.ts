@@ -63,9 +63,9 @@ export const readRunPlan = (
           ? sql.literal("true")
           : sql`EXISTS (SELECT 1 FROM agent_sessions WHERE org_id = ${org_id} AND session_id = ${session_id})`
       } AS session_exists,
-      (SELECT trace FROM telemetry_destinations WHERE telemetry_destinations.org_id = tasks.org_id) AS trace,
+      (SELECT trace FROM telemetry_destinations WHERE org_id = ${org_id}) AS trace,
       coalesce(
-        (SELECT (rules->>'redact_runs')::boolean FROM redaction_settings WHERE redaction_settings.org_id = tasks.org_id),
+        (SELECT (rules->>'redact_runs')::boolean FROM redaction_settings WHERE org_id = ${org_id}),
         false
       ) AS redacts_runs
     FROM tasks

@@ -6,6 +6,7 @@ import { DatasetId, KeyId, type OrgId, ReleaseId, TaskId } from "../../../domain
 import { JsonSchema, type Task } from "../../../domain/tasks/Task.ts"
 import { Provider } from "../../../domain/tasks/Provider.ts"
 import { TimestampFromDate, toDate } from "../../../domain/Time.ts"
+import { lockOnNode } from "../../store/Cluster.ts"
 import { pageWithinBytes } from "../../store/Pagination.ts"
 import { rowsOf } from "../../store/rows.ts"
 
@@ -81,14 +82,16 @@ export const findTask = Effect.fnUntraced(function* (
   id: TaskId,
   lock: "" | "FOR NO KEY UPDATE" | "FOR UPDATE" = ""
 ) {
+  const one = sql`
+    FROM tasks
+    WHERE org_id = ${org_id}
+      AND task_id = ${id}`
+  const read = taskRows.first(sql`SELECT ${sql.literal(columns)} ${one}`)
+  // A node of a cluster locks rows in a statement about one table only.
   const row = yield* Effect.orDie(
-    taskRows.first(sql`
-      SELECT ${sql.literal(columns)}
-      FROM tasks
-      WHERE org_id = ${org_id}
-        AND task_id = ${id}
-      ${sql.literal(lock)}
-    `)
+    lock === ""
+      ? read
+      : Effect.andThen(lockOnNode(sql, org_id, sql`SELECT 1 AS locked ${one} ${sql.literal(lock)}`), read)
   )
   return row ?? (yield* notFound("task"))
 })

@@ -4,6 +4,7 @@ import { EventId, OrgId, TelemetryDestinationId } from "../../../domain/Ids.ts"
 import { ScoreFormat, TraceMode } from "../../../domain/telemetry/TelemetryDestination.ts"
 import { transaction } from "../../store/transaction.ts"
 import type { Delivery } from "../../delivery/Delivery.ts"
+import { onlyOrganization, sameOrganization } from "../../store/onlyOrganization.ts"
 import { int8Array, textArray } from "../../store/pgArrays.ts"
 import { rowsOf } from "../../store/rows.ts"
 import type { Place, SecretBox } from "../../secrets/SecretBox.ts"
@@ -74,12 +75,14 @@ export const storeBatches = Effect.fnUntraced(function* (
     })
   )
   const buffers = new Set([...batches.map(({ buffer }) => buffer), ...drops.keys()])
+  const organization = sameOrganization(buffers)
   return yield* transaction(
     Effect.gen(function* () {
       const locked = yield* destinationRows.all(sql`
         SELECT org_id, destination_id, content, trace, scores, waiting_spans::float8 AS waiting_spans
         FROM telemetry_destinations
         WHERE org_id = ANY(${textArray([...buffers].map(({ org_id }) => org_id))}::text[])
+          ${onlyOrganization(sql, "org_id", organization)}
         ORDER BY org_id
         FOR NO KEY UPDATE
       `)
@@ -118,6 +121,7 @@ export const storeBatches = Effect.fnUntraced(function* (
             ${int8Array(changed.map(({ dropped }) => dropped))}::bigint[]
           ) AS c (org_id, waiting, dropped)
           WHERE d.org_id = c.org_id
+            ${onlyOrganization(sql, "d.org_id", organization)}
         `
       }
       if (Arr.isArrayNonEmpty(queued)) {

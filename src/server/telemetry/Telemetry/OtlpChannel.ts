@@ -19,6 +19,8 @@ import { OTLP, payloadPlace } from "../Spans/storeBatches.ts"
 import { RecentPayloads } from "../Spans/RecentPayloads.ts"
 import { removeErasedSpans } from "../Spans/removeErasedSpans.ts"
 import { currentTime } from "../../store/currentTime.ts"
+import { isCluster } from "../../store/Cluster.ts"
+import { onlyOrganization } from "../../store/onlyOrganization.ts"
 import { makeStatementBatcher } from "../../store/makeStatementBatcher.ts"
 import { StoreClock } from "../../store/StoreClock.ts"
 import { sendProtobufSpans } from "./sendProtobufSpans.ts"
@@ -78,6 +80,7 @@ export const make = Effect.fnUntraced(function* (options: { readonly queueLimit?
   const box = yield* SecretBox
   const recentPayloads = yield* RecentPayloads
   const storeClock = yield* StoreClock
+  const clustered = yield* isCluster(sql)
   const policy: ChannelPolicy = {
     retry: exportRetries,
     cooldown,
@@ -89,8 +92,10 @@ export const make = Effect.fnUntraced(function* (options: { readonly queueLimit?
   }
 
   const read = yield* makeStatementBatcher({
+    sql,
     maxBatch: LOAD_BATCH,
-    run: (refs: ReadonlyArray<DeliveryRef>) => {
+    organizationOf: ({ org_id }: DeliveryRef) => org_id,
+    run: (refs, org_id) => {
       const recent = refs.map(({ event_id }) => recentPayloads.take(event_id))
       const versions = recent.map((payload) => payload?.version ?? null)
       return Effect.map(
@@ -99,13 +104,16 @@ export const make = Effect.fnUntraced(function* (options: { readonly queueLimit?
             b.spans, b.signal, d.scores, d.compression, d.gzip_refused, d.url, d.headers,
             CASE WHEN b.xmin::text = (${textArray(versions)}::text[])[i.number::int] THEN NULL ELSE b.payload END AS payload,
             EXISTS (
-              SELECT
+              SELECT 1
               FROM erased_traces
               WHERE erased_traces.org_id = i.org_id
+                ${onlyOrganization(sql, "erased_traces.org_id", org_id)}
             ) AS has_erased
           FROM ${deliveryRefRows(sql, refs)}
           LEFT JOIN telemetry_destinations d ON d.org_id = i.org_id AND d.destination_id = i.destination_id
+            ${onlyOrganization(sql, "d.org_id", org_id)}
           LEFT JOIN telemetry_batches b ON b.org_id = i.org_id AND b.batch_id = i.event_id
+            ${onlyOrganization(sql, "b.org_id", org_id)}
           ORDER BY i.number
         `,
         (rows) => rows.map((row, index) => ({ ...row, request: recent[index]?.request }))
@@ -198,10 +206,13 @@ export const make = Effect.fnUntraced(function* (options: { readonly queueLimit?
   })
 
   /** Updates the counts to match the log; deletes payloads, except of failed batches, which can be replayed. */
-  const updateCounts = (list: ReadonlyArray<CompletedDelivery>) =>
-    Effect.asVoid(sql`
+  const updateCounts = (list: ReadonlyArray<CompletedDelivery>) => {
+    // The results of a cluster are written organization by organization.
+    const ofOrganization = (table: string) =>
+      onlyOrganization(sql, `${table}.org_id`, clustered ? list[0]?.delivery.org_id : undefined)
+    return Effect.asVoid(sql`
       WITH completed AS (
-        SELECT *
+        SELECT *, ${currentTime(sql, storeClock)} AS at
         FROM unnest(
           ${textArray(list.map(({ delivery }) => delivery.org_id))}::text[],
           ${textArray(list.map(({ delivery }) => delivery.destination_id))}::text[],
@@ -212,17 +223,18 @@ export const make = Effect.fnUntraced(function* (options: { readonly queueLimit?
       ), spans AS (
         SELECT e.*, b.spans
         FROM completed e
-        JOIN telemetry_batches b ON b.org_id = e.org_id AND b.batch_id = e.batch_id
+        JOIN telemetry_batches b ON b.org_id = e.org_id AND b.batch_id = e.batch_id ${ofOrganization("b")}
       ), unneeded AS (
         DELETE FROM telemetry_batches b
         USING completed e
         WHERE e.status <> 'failed'
           AND b.org_id = e.org_id
           AND b.batch_id = e.batch_id
+          ${ofOrganization("b")}
       ), sums AS (
         SELECT
           org_id, destination_id, sum(spans) AS spans, sum(rejected) AS rejected,
-          bool_or(status = 'delivered') AS delivered
+          max(at) FILTER (WHERE status = 'delivered') AS delivered_at
         FROM spans
         GROUP BY org_id, destination_id
       ), locked AS MATERIALIZED (
@@ -230,6 +242,7 @@ export const make = Effect.fnUntraced(function* (options: { readonly queueLimit?
         SELECT d.org_id
         FROM telemetry_destinations d
         JOIN sums s USING (org_id, destination_id)
+        WHERE true ${ofOrganization("d")}
         ORDER BY d.org_id
         FOR NO KEY UPDATE OF d
       )
@@ -237,12 +250,14 @@ export const make = Effect.fnUntraced(function* (options: { readonly queueLimit?
       SET
         waiting_spans = d.waiting_spans - s.spans,
         dropped_spans = d.dropped_spans + s.rejected,
-        last_delivered_at = CASE WHEN s.delivered THEN ${currentTime(sql, storeClock)} ELSE d.last_delivered_at END
+        last_delivered_at = coalesce(s.delivered_at, d.last_delivered_at)
       FROM sums s
       JOIN locked USING (org_id)
       WHERE d.org_id = s.org_id
         AND d.destination_id = s.destination_id
+        ${ofOrganization("d")}
     `)
+  }
 
   return {
     name: OTLP,

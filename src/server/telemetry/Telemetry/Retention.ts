@@ -1,8 +1,10 @@
 import { DateTime, Duration, Effect, type Layer } from "effect"
 import { SqlClient } from "effect/sql"
-import { uuidTimePrefix } from "../../../domain/Ids.ts"
+import { type OrgId, uuidTimePrefix } from "../../../domain/Ids.ts"
 import { transaction } from "../../store/transaction.ts"
-import { deleteInBatches, toWorkerRun } from "../../concurrency/deleteInBatches.ts"
+import { toWorkerRun } from "../../concurrency/deleteInBatches.ts"
+import { deleteOfOrganizations } from "../../store/deleteOfOrganizations.ts"
+import { onlyOrganization } from "../../store/onlyOrganization.ts"
 import { layerDueWorker } from "../../store/layerDueWorker.ts"
 import { StoreClock } from "../../store/StoreClock.ts"
 
@@ -28,8 +30,11 @@ export interface RetentionOptions {
 export const runOnce = Effect.fn("Telemetry.Retention.runOnce")(function* (options: RetentionOptions = {}) {
   const sql = yield* SqlClient.SqlClient
   const now = yield* (yield* StoreClock).now
-  const step = removeOld(sql, DateTime.subtractDuration(now, options.keep ?? Duration.hours(72)))
-  return yield* deleteInBatches(step, { rows: STEP_ROWS, steps: STEPS })
+  const cutoff = DateTime.subtractDuration(now, options.keep ?? Duration.hours(72))
+  return yield* deleteOfOrganizations(sql, (org_id) => removeOld(sql, cutoff, org_id), {
+    rows: STEP_ROWS,
+    steps: STEPS
+  })
 })
 
 /** Runs immediately and then every minute; a run that left batches is followed by the next after a second. */
@@ -50,12 +55,13 @@ export const layer = (
  * everywhere, or two transactions could deadlock. It runs in a transaction, since a transaction that stores spans may
  * hold the lock of a destination.
  */
-const removeOld = (sql: SqlClient.SqlClient, cutoff: DateTime.Utc) =>
-  Effect.map(
+const removeOld = (sql: SqlClient.SqlClient, cutoff: DateTime.Utc, org_id: OrgId | undefined) => {
+  const ofOrganization = (column: string) => onlyOrganization(sql, column, org_id)
+  return Effect.map(
     transaction(
       sql<{ readonly removed: number }>`
         WITH RECURSIVE organizations_with AS (
-          (SELECT org_id FROM telemetry_batches ORDER BY org_id LIMIT 1)
+          (SELECT org_id FROM telemetry_batches WHERE true ${ofOrganization("org_id")} ORDER BY org_id LIMIT 1)
           UNION ALL
           SELECT n.org_id
           FROM organizations_with o
@@ -63,6 +69,7 @@ const removeOld = (sql: SqlClient.SqlClient, cutoff: DateTime.Utc) =>
             SELECT org_id
             FROM telemetry_batches
             WHERE org_id > o.org_id
+              ${ofOrganization("org_id")}
             ORDER BY org_id
             LIMIT 1
           ) n
@@ -74,6 +81,7 @@ const removeOld = (sql: SqlClient.SqlClient, cutoff: DateTime.Utc) =>
             FROM telemetry_batches b
             WHERE b.org_id = o.org_id
               AND b.batch_id < ${`evt_${uuidTimePrefix(cutoff)}`}
+              ${ofOrganization("b.org_id")}
             ORDER BY batch_id
             LIMIT ${STEP_ROWS}::int
           ) b
@@ -83,6 +91,7 @@ const removeOld = (sql: SqlClient.SqlClient, cutoff: DateTime.Utc) =>
           FROM old
           JOIN deliveries l USING (org_id, destination_id, delivery_id)
           WHERE l.status = 'failed'
+            ${ofOrganization("l.org_id")}
           FOR UPDATE OF l SKIP LOCKED
         ), unlogged AS (
           SELECT old.org_id, old.batch_id
@@ -93,12 +102,14 @@ const removeOld = (sql: SqlClient.SqlClient, cutoff: DateTime.Utc) =>
             WHERE l.org_id = old.org_id
               AND l.destination_id = old.destination_id
               AND l.delivery_id = old.delivery_id
+              ${ofOrganization("l.org_id")}
           )
         ), removed AS (
           DELETE FROM telemetry_batches b
           USING (SELECT * FROM held UNION ALL SELECT * FROM unlogged) r
           WHERE b.org_id = r.org_id
             AND b.batch_id = r.batch_id
+            ${ofOrganization("b.org_id")}
           RETURNING b.org_id, b.destination_id, b.spans
         ), sums AS (
           SELECT org_id, destination_id, sum(spans) AS spans
@@ -108,6 +119,7 @@ const removeOld = (sql: SqlClient.SqlClient, cutoff: DateTime.Utc) =>
           SELECT d.org_id
           FROM telemetry_destinations d
           JOIN sums s USING (org_id, destination_id)
+          WHERE true ${ofOrganization("d.org_id")}
           ORDER BY d.org_id
           FOR NO KEY UPDATE OF d
         ), counted AS (
@@ -117,6 +129,7 @@ const removeOld = (sql: SqlClient.SqlClient, cutoff: DateTime.Utc) =>
           JOIN destinations USING (org_id)
           WHERE d.org_id = s.org_id
             AND d.destination_id = s.destination_id
+            ${ofOrganization("d.org_id")}
         )
         SELECT count(*)::int AS removed
         FROM removed
@@ -124,3 +137,4 @@ const removeOld = (sql: SqlClient.SqlClient, cutoff: DateTime.Utc) =>
     ),
     ([row]) => row?.removed ?? 0
   ).pipe(Effect.provideService(SqlClient.SqlClient, sql))
+}

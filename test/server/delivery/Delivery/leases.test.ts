@@ -20,7 +20,7 @@ import { eventually } from "../../../support/eventually.ts"
 /** The leases of a replica, and whether it may start attempts of a shard. */
 const replica = Effect.fnUntraced(function* (owner: string) {
   const clock = yield* Clock.Clock
-  const shards = makeShards(makeShardStore(yield* SqlClient.SqlClient, owner), clock, defaultLease)
+  const shards = makeShards(makeShardStore(yield* SqlClient.SqlClient, owner, false), clock, defaultLease)
   const owned = (shard: number) => shards.owned.get(shard) ?? assert.fail(`shard ${shard} is owned`)
   const canStart = (shard: number) => shards.canStart(owned(shard), monotonicMillis(clock))
   return { ...shards, canStart, shard: owned }

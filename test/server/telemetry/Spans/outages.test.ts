@@ -12,12 +12,13 @@ type Door = "statements" | "transactions"
 /** The current client, whose first use of these operations fails with this SQLSTATE; and whether it has. */
 const faultyStore = Effect.fnUntraced(function* (door: Door, code: string) {
   const sql = yield* SqlClient.SqlClient
-  const seen = { failed: false }
+  // The layer asks what the database is when it starts.
+  const seen = { isRunning: false, failed: false }
   const fail = Effect.suspend(() => {
     seen.failed = true
     return Effect.fail(new SqlError.SqlError({ reason: new SqlError.UnknownError({ cause: { code } }) }))
   })
-  const shut = (at: Door) => door === at && !seen.failed
+  const shut = (at: Door) => door === at && seen.isRunning && !seen.failed
   const store = new Proxy(sql, {
     apply: (target, self, args): unknown => (shut("statements") ? fail : Reflect.apply(target, self, args)),
     get: (target, key): unknown =>
@@ -35,6 +36,7 @@ layer(service(), { excludeTestServices: true })("Spans during a database outage"
         const spans = yield* Layer.build(Layer.fresh(Spans.layer({ flush: Duration.millis(10) }))).pipe(
           Effect.provideService(SqlClient.SqlClient, store)
         )
+        seen.isRunning = true
         yield* Effect.provide(recordSpans(org_id, 1), spans)
         yield* peer.arrived(1)
         assert.isTrue(seen.failed)
@@ -49,6 +51,7 @@ layer(service(), { excludeTestServices: true })("Spans during a database outage"
       const spans = yield* Layer.build(Layer.fresh(layer)).pipe(
         Effect.provideService(SqlClient.SqlClient, store)
       )
+      seen.isRunning = true
       const { flush, localCounts } = Context.get(spans, Spans)
       // The second trace is beyond the queue limit.
       yield* Effect.provide(Effect.andThen(recordSpans(org_id, 1), recordSpans(org_id, 1, 2)), spans)

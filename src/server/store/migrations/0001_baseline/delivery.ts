@@ -34,7 +34,7 @@ CREATE TABLE delivery_queue (
   attempt integer NOT NULL, -- Attempts made so far: the number of the next one, from 0.
   first_attempt integer NOT NULL, -- Value of attempt at the enqueue or the last replay; retries are counted from it.
   expires_at timestamptz, -- After this time no attempt starts; null: the delivery does not expire.
-  PRIMARY KEY (shard, seq)
+  PRIMARY KEY (shard, seq, org_id)
 ) WITH (fillfactor=90, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=1000, autovacuum_vacuum_cost_delay=0, autovacuum_analyze_threshold=1000, autovacuum_analyze_scale_factor=0.5);
 CREATE INDEX delivery_queue_lanes ON delivery_queue (shard, org_id, destination_id, due_at, seq);
 
