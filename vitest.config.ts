@@ -16,7 +16,7 @@ const TIMED = [
 const LONG = [
   "test/cli/hook/codingAgents.test.ts",
   "test/console/firefox.test.ts",
-  "test/faults/{Adapters,chaos,FailingDisk,linearizability,PostgresVersions,Standby}.test.ts",
+  "test/faults/{Adapters,Citus,chaos,FailingDisk,linearizability,PostgresVersions,Standby}.test.ts",
   "test/scripts/image/image.test.ts"
 ]
 

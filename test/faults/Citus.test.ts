@@ -1,0 +1,282 @@
+import { PgConnection } from "@effect/sql-pg"
+import { assert, describe, it } from "@effect/vitest"
+import { Context, Duration, Effect, Fiber, Layer, Redacted, Ref } from "effect"
+import { spawnSync } from "node:child_process"
+import { StepId } from "../../src/domain/Ids.ts"
+import { generateMasterKey } from "../../src/server/secrets/SecretBox.ts"
+import * as Database from "../../src/server/store/Database.ts"
+import { migrate } from "../../src/server/store/migrate.ts"
+import { Countersign } from "../../src/testing/index.ts"
+import { useEveryOperation } from "../support/databaseContract.ts"
+import { eventually } from "../support/eventually.ts"
+import { databaseName, withDatabase } from "../support/postgres.ts"
+import { seedEnvironment } from "../support/seedOneOfEach/seedOneOfEach.ts"
+
+const clusterUrl = process.env["COUNTERSIGN_TEST_CITUS_URL"]
+if (clusterUrl === undefined)
+  process.stderr.write("Citus is skipped: COUNTERSIGN_TEST_CITUS_URL names no cluster\n")
+
+/** Shell commands that stop and start one worker. */
+const stopWorker = process.env["COUNTERSIGN_TEST_CITUS_STOP"]
+const startWorker = process.env["COUNTERSIGN_TEST_CITUS_START"]
+
+/** Sessions of the load while a tenant moves, each with a step that people decide. */
+const SESSIONS = 60
+
+const nodeUrl = (host: string, port: number): Redacted.Redacted => {
+  const url = new URL(clusterUrl ?? "")
+  url.hostname = host
+  url.port = String(port)
+  return Redacted.make(url.href)
+}
+
+interface Node {
+  readonly host: string
+  readonly port: number
+  readonly isCoordinator: boolean
+}
+
+/** A new database on every node of the cluster, without tables; it is dropped at the end. */
+const newDatabase = Effect.gen(function* () {
+  const given = yield* PgConnection.make({ url: Redacted.make(clusterUrl ?? "") })
+  const { rows } = yield* given.query(
+    'SELECT nodename AS host, nodeport::int AS port, groupid = 0 AS "isCoordinator" FROM pg_dist_node ORDER BY groupid'
+  )
+  const nodes = rows.map((row): Node => ({
+    host: String(row["host"]),
+    port: Number(row["port"]),
+    isCoordinator: row["isCoordinator"] === true
+  }))
+  const name = yield* databaseName
+  for (const { host, port } of nodes) {
+    const administrator = yield* PgConnection.make({ url: nodeUrl(host, port) })
+    yield* administrator.query(`CREATE DATABASE "${name}"`)
+    yield* Effect.addFinalizer(() =>
+      Effect.ignore(administrator.query(`DROP DATABASE "${name}" WITH (FORCE)`))
+    )
+    const inside = yield* PgConnection.make({ url: withDatabase(nodeUrl(host, port), name) })
+    yield* inside.query("CREATE EXTENSION citus")
+  }
+  const coordinator = nodes.find(({ isCoordinator }) => isCoordinator) ?? assert.fail("no coordinator")
+  const workers = nodes.filter(({ isCoordinator }) => !isCoordinator)
+  const url = withDatabase(nodeUrl(coordinator.host, coordinator.port), name)
+  const administrator = yield* PgConnection.make({ url })
+  yield* administrator.query("SELECT citus_set_coordinator_host($1, $2)", [
+    coordinator.host,
+    coordinator.port
+  ])
+  for (const { host, port } of workers)
+    yield* administrator.query("SELECT citus_add_node($1, $2)", [host, port])
+  return {
+    url,
+    workers,
+    administrator,
+    inDatabase: (node: Node) => withDatabase(nodeUrl(node.host, node.port), name)
+  }
+})
+
+/** Two replicas with one database and one master key. */
+const startReplicas = (databaseUrl: Redacted.Redacted) =>
+  Effect.gen(function* () {
+    const masterKey = Redacted.value(yield* generateMasterKey)
+    const layer = Layer.fresh(
+      Countersign.layer({
+        databaseUrl,
+        environment: { ...seedEnvironment, COUNTERSIGN_MASTER_KEY: masterKey }
+      })
+    )
+    return [
+      Context.get(yield* Layer.build(layer), Countersign),
+      Context.get(yield* Layer.build(Layer.fresh(layer)), Countersign)
+    ] as const
+  })
+
+/** The shard of an organization's sessions, which all its rows move with, and its node. */
+const placementOf = (administrator: PgConnection.PgConnection, organization: string) =>
+  Effect.map(
+    administrator.query(
+      `SELECT shardid::text AS shard, nodename AS host, nodeport::int AS port
+       FROM citus_shards
+       WHERE table_name = 'agent_sessions'::regclass
+         AND shardid = get_shard_id_for_distribution_column(
+           'agent_sessions', (SELECT org_id FROM organizations WHERE name = $1)
+         )`,
+      [organization]
+    ),
+    ({ rows: [row] }) => ({
+      shard: String(row?.["shard"]),
+      host: String(row?.["host"]),
+      port: Number(row?.["port"])
+    })
+  )
+
+describe.skipIf(clusterUrl === undefined)("On a Citus cluster", () => {
+  it.live(
+    "the service migrates and serves every operation",
+    () =>
+      Effect.gen(function* () {
+        const { url } = yield* newDatabase
+        yield* useEveryOperation.pipe(
+          Effect.provide(Countersign.layer({ databaseUrl: url, environment: seedEnvironment }), {
+            local: true
+          })
+        )
+      }).pipe(Effect.scoped),
+    300_000
+  )
+
+  it.live(
+    "a worker's address is refused",
+    () =>
+      Effect.gen(function* () {
+        const { inDatabase, url, workers } = yield* newDatabase
+        yield* migrate.pipe(Effect.provide(Database.layer({ url, maxConnections: 1 })))
+        for (const worker of workers) {
+          const refusal = yield* Effect.flip(
+            migrate.pipe(Effect.provide(Database.layer({ url: inDatabase(worker), maxConnections: 1 })))
+          )
+          assert.match(refusal.message, /leads to a worker of a Citus cluster/)
+        }
+      }).pipe(Effect.scoped),
+    120_000
+  )
+
+  it.live(
+    "of two replicas each step gets one decision and its webhooks, while its organization moves to another node and back",
+    () =>
+      Effect.gen(function* () {
+        const { administrator, url, workers } = yield* newDatabase
+        const [first, second] = yield* startReplicas(url)
+        const receiver = yield* first.receiver(undefined, "moving")
+        const agent = yield* first.client({ preset: "runtime" }, "moving")
+        const reviewers = [
+          yield* first.client({ preset: "reviewer" }, "moving"),
+          yield* second.clientWith(yield* first.key({ preset: "reviewer" }, "moving"))
+        ]
+        const longest = yield* Ref.make(0)
+        // A request that waits too long for the move gets 503, which a client sends again.
+        const timed = <A, E extends { readonly _tag: string }, R>(effect: Effect.Effect<A, E, R>) =>
+          Effect.retry(effect, { while: ({ _tag }) => _tag === "Unavailable" }).pipe(
+            Effect.timed,
+            Effect.flatMap(([duration, value]) =>
+              Effect.as(
+                Ref.update(longest, (millis) => Math.max(millis, Duration.toMillis(duration))),
+                value
+              )
+            )
+          )
+        const work = Effect.forEach(
+          Array.from({ length: SESSIONS }, (_, index) => index),
+          () =>
+            Effect.gen(function* () {
+              const { session_id } = yield* timed(agent.sessions.create({ payload: {} }))
+              const step = yield* timed(
+                agent.sessions.step({
+                  params: { id: session_id },
+                  payload: {
+                    step_id: StepId.make("one"),
+                    tool: "refund",
+                    action_class: "write",
+                    arguments: { amount: 1 }
+                  }
+                })
+              )
+              const id = step.approval_id ?? assert.fail("no approval")
+              const decided = yield* Effect.forEach(
+                reviewers,
+                (reviewer, index) =>
+                  Effect.exit(
+                    timed(
+                      reviewer.approvals.decide({
+                        params: { id },
+                        payload: { decision: index === 0 ? "approve" : "reject" }
+                      })
+                    )
+                  ),
+                { concurrency: "unbounded" }
+              )
+              assert.strictEqual(decided.filter(({ _tag }) => _tag === "Success").length, 1)
+              return id
+            }),
+          { concurrency: 4 }
+        )
+        const moving = yield* Effect.forkChild(
+          Effect.gen(function* () {
+            const from = yield* placementOf(administrator, "moving")
+            const to =
+              workers.find(({ port }) => port !== from.port) ?? assert.fail("the cluster has one worker")
+            const move = (a: { host: string; port: number }, b: { host: string; port: number }) =>
+              administrator.query(
+                "SELECT citus_move_shard_placement($1::bigint, $2, $3::int, $4, $5::int, 'auto')",
+                [from.shard, a.host, a.port, b.host, b.port]
+              )
+            yield* move(from, to)
+            assert.strictEqual((yield* placementOf(administrator, "moving")).port, to.port)
+            yield* move(to, from)
+          })
+        )
+        const ids = yield* work
+        yield* Fiber.join(moving)
+        const { rows } = yield* administrator.query(
+          `SELECT
+             count(*)::int AS sessions,
+             count(*) FILTER (WHERE a.status IN ('approved', 'rejected'))::int AS decided
+           FROM agent_sessions s
+             LEFT JOIN approvals a ON a.org_id = s.org_id AND a.session_id = s.session_id`
+        )
+        assert.deepStrictEqual(rows, [{ sessions: SESSIONS, decided: SESSIONS }])
+        const isDecision = ({ type }: { readonly type: string }) =>
+          /^approval\.(?:approved|rejected)$/.test(type)
+        yield* eventually(
+          Effect.sync(() => new Set(receiver.events.filter(isDecision).map(({ id }) => id)).size),
+          (count) => count === ids.length
+        )
+        process.stdout.write(
+          `longest request while the organization moved: ${Math.round(yield* Ref.get(longest))} ms\n`
+        )
+      }).pipe(Effect.scoped),
+    300_000
+  )
+
+  it.live.skipIf(stopWorker === undefined || startWorker === undefined)(
+    "while a worker is stopped, its organizations get 503 and others go on, and all go on when it is back",
+    () =>
+      Effect.gen(function* () {
+        const { administrator, url } = yield* newDatabase
+        const [first] = yield* startReplicas(url)
+        const names = Array.from({ length: 8 }, (_, index) => `organization ${index}`)
+        const agents = new Map(
+          yield* Effect.forEach(names, (name) =>
+            Effect.map(first.client({ preset: "runtime" }, name), (client) => [name, client] as const)
+          )
+        )
+        const places = new Map(
+          yield* Effect.forEach(names, (name) =>
+            Effect.map(placementOf(administrator, name), ({ port }) => [name, port] as const)
+          )
+        )
+        const works = (name: string) =>
+          Effect.map(
+            Effect.exit((agents.get(name) ?? assert.fail(name)).sessions.create({ payload: {} })),
+            ({ _tag }) => _tag === "Success"
+          )
+        spawnSync(stopWorker ?? "", { shell: true, stdio: "ignore" })
+        yield* Effect.addFinalizer(() =>
+          Effect.sync(() => spawnSync(startWorker ?? "", { shell: true, stdio: "ignore" }))
+        )
+        const during = yield* Effect.forEach(names, (name) =>
+          Effect.map(works(name), (isUp) => ({ isUp, port: places.get(name) }))
+        )
+        const stopped = new Set(during.filter(({ isUp }) => !isUp).map(({ port }) => port))
+        assert.strictEqual(stopped.size, 1, JSON.stringify(during))
+        assert.isTrue(during.some(({ isUp }) => isUp))
+        assert.isTrue(
+          during.every(({ isUp, port }) => isUp !== stopped.has(port)),
+          JSON.stringify(during)
+        )
+        spawnSync(startWorker ?? "", { shell: true, stdio: "ignore" })
+        for (const name of names) yield* eventually(works(name), (isUp) => isUp)
+      }).pipe(Effect.scoped),
+    300_000
+  )
+})
