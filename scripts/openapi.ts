@@ -1,10 +1,10 @@
 /** Writes `openapi.json` from the contract; with `--check` fails where the file differs from it. */
 import { readFileSync, writeFileSync } from "node:fs"
-import { format } from "prettier"
 import { openApiDocument } from "../src/api/openApiDocument.ts"
+import { format } from "./format.ts"
 
 const path = new URL("../openapi.json", import.meta.url)
-const text = await format(JSON.stringify(openApiDocument()), { parser: "json", printWidth: 110 })
+const text = await format("openapi.json", JSON.stringify(openApiDocument()))
 
 if (process.argv.includes("--check")) {
   let committed = ""

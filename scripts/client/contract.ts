@@ -14,7 +14,8 @@ export type Part = (typeof PARTS)[number]
 
 /** The content of a successful response: nothing, JSON, JSON Lines, or a session's events. */
 export type Success =
-  { readonly kind: "nothing" | "events" } | { readonly kind: "json" | "lines"; readonly shape: Shape }
+  | { readonly kind: "nothing" | "events" }
+  | { readonly kind: "json" | "lines"; readonly shape: Shape }
 
 export interface Operation {
   readonly group: string

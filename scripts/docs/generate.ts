@@ -5,12 +5,12 @@
 import { DateTime, Metric, Schema } from "effect"
 import { writeFileSync } from "node:fs"
 import path from "node:path"
-import { format, resolveConfig } from "prettier"
 import { renderApprovalEmail } from "../../src/domain/approvals/ApprovalEmail.ts"
 import { DEFAULT_QUORUM } from "../../src/domain/approvals/Quorum.ts"
 import { ApprovalId, SessionId, StepId } from "../../src/domain/Ids.ts"
 import { type VariableName, variableNames, variables } from "../../src/server/config/Settings/variables.ts"
 import { groups, type Operation } from "../client/contract.ts"
+import { format } from "../format.ts"
 import * as definitions from "../../src/server/observability/metricDefinitions.ts"
 import { readDocument, report, root } from "./markdown.ts"
 
@@ -181,15 +181,10 @@ const chartSchema = (text: string): string => {
 const regenerated = async (document: string, content: string): Promise<string> => {
   const text = readDocument(document)
   if (!GENERATED.test(text)) throw new Error(`${document} has no place for generated text`)
-  return formatted(
+  return format(
     document,
     text.replace(GENERATED, (_, start: string, end: string) => `${start}\n${content}\n\n${end}`)
   )
-}
-
-const formatted = async (document: string, text: string): Promise<string> => {
-  const file = path.join(root, document)
-  return format(text, { ...(await resolveConfig(file)), filepath: file })
 }
 
 const check = process.argv.includes("--check")
@@ -199,7 +194,7 @@ for (const [document, text] of [
   ["docs/metrics.md", await regenerated("docs/metrics.md", metrics())],
   ["docs/client-methods.md", await regenerated("docs/client-methods.md", methods())],
   ["docs/email.md", await regenerated("docs/email.md", email())],
-  [CHART, await formatted(CHART, chartSchema(readDocument(CHART)))]
+  [CHART, await format(CHART, chartSchema(readDocument(CHART)))]
 ] as const) {
   if (text === readDocument(document)) continue
   if (check) faults.push(`${document} is out of date; run: node scripts/docs/generate.ts`)

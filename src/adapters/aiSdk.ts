@@ -133,7 +133,9 @@ export interface ToolApprovalRequest {
 
 /** The SDK's next step with a call. Undefined: it executes it, and the governed tool asks by itself. */
 export type ToolApproval =
-  { readonly type: "denied"; readonly reason: string } | { readonly type: "user-approval" } | undefined
+  | { readonly type: "denied"; readonly reason: string }
+  | { readonly type: "user-approval" }
+  | undefined
 
 /**
  * For `toolApproval`: ends the run when a call has to wait for a person, instead of waiting inside it. Save `responseMessages`; later, also in

@@ -67,7 +67,8 @@ export interface GovernedHooks extends OutcomeHooks {
 
 /** The answer of `canUseTool`. */
 export type Permission =
-  { behavior: "allow"; updatedInput: Record<string, unknown> } | { behavior: "deny"; message: string }
+  | { behavior: "allow"; updatedInput: Record<string, unknown> }
+  | { behavior: "deny"; message: string }
 
 /** What {@link governPermissions} returns, for `options`. */
 export interface GovernedPermissions {

@@ -71,7 +71,8 @@ interface CoreTool extends ExecutableTool {
 }
 
 type CoreInput =
-  { readonly success: true; readonly value: unknown } | { readonly success: false; readonly error: Error }
+  | { readonly success: true; readonly value: unknown }
+  | { readonly success: false; readonly error: Error }
 
 /** What {@link governProcessor} returns: a `Processor` of Mastra. */
 export interface GovernProcessor {

@@ -86,7 +86,13 @@ export type GateOptions<Context = undefined> = GateSettings<Context> &
  * - `refused`: the service refused the request, such as for a wrong key or a closed session.
  */
 export type DenialCause =
-  "person" | "rule" | "timeout" | "session_closed" | "executed" | "unreachable" | "refused"
+  | "person"
+  | "rule"
+  | "timeout"
+  | "session_closed"
+  | "executed"
+  | "unreachable"
+  | "refused"
 
 /** The call may be executed. */
 export interface Allowed {

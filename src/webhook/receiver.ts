@@ -27,7 +27,11 @@ export interface ReceiverOptions extends VerifyOptions {
 
 /** Why a handler refuses a delivery: a {@link RefusalReason}, or a reason that concerns the whole request. */
 export type ReceiverRefusalReason =
-  RefusalReason | "method_not_allowed" | "body_too_large" | "body_unreadable" | "wrong_organization"
+  | RefusalReason
+  | "method_not_allowed"
+  | "body_too_large"
+  | "body_unreadable"
+  | "wrong_organization"
 
 /** The response to the sender. */
 export interface ReceiverResponse {

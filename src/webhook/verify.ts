@@ -6,7 +6,8 @@ const SIGNATURE_HEADER = "x-svc-signature"
 
 /** A request's headers: the `Headers` of any runtime, or a plain record as in node:http and most frameworks. */
 export type WebhookHeaders =
-  { get(name: string): string | null } | Readonly<Record<string, string | ReadonlyArray<string> | undefined>>
+  | { get(name: string): string | null }
+  | Readonly<Record<string, string | ReadonlyArray<string> | undefined>>
 
 /** The body exactly as received. A body that was parsed and serialized again does not verify. */
 export type RawBody = string | Uint8Array | ArrayBuffer

@@ -5,7 +5,8 @@
 import { isAnswer, isRefusal, type Model } from "../Model.ts"
 
 export type KeyCall =
-  { readonly kind: "create"; readonly body: string } | { readonly kind: "list the created" }
+  | { readonly kind: "create"; readonly body: string }
+  | { readonly kind: "list the created" }
 
 /** What was created under the key: its id, and the body that created it. */
 export interface Created {

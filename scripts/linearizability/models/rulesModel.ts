@@ -2,7 +2,8 @@
 import { isAnswer, isRefusal, type Model } from "../Model.ts"
 
 export type RulesCall =
-  { readonly kind: "replace"; readonly revision: number; readonly mark: string } | { readonly kind: "get" }
+  | { readonly kind: "replace"; readonly revision: number; readonly mark: string }
+  | { readonly kind: "get" }
 
 /** The revision, and the mark of the list, by which its writer recognizes it. */
 export interface RulesState {

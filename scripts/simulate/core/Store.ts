@@ -64,7 +64,8 @@ export class Table<Row> {
 
 /** What a statement waits for. */
 export type Wait =
-  { readonly _tag: "Pause" } | { readonly _tag: "Lock"; readonly acquire: (resume: () => void) => boolean }
+  | { readonly _tag: "Pause" }
+  | { readonly _tag: "Lock"; readonly acquire: (resume: () => void) => boolean }
 
 /** A statement of the model: it yields wherever a real one may have to wait, or others may commit. */
 export type Statement<A> = (transaction: Transaction) => Generator<Wait, A, void>

@@ -35,7 +35,11 @@ export interface ServiceProblem extends Error {
 
 /** The error with which a call of {@link connect}'s client rejects, unless its signal aborted it. `code` tells which one. */
 export type Problem =
-  AnyServiceProblem | ServiceUnreachable | UnexpectedResponse | DecisionTimeout | ClientClosed
+  | AnyServiceProblem
+  | ServiceUnreachable
+  | UnexpectedResponse
+  | DecisionTimeout
+  | ClientClosed
 
 /** The codes of {@link Problem}. */
 export type ProblemCode = Problem["code"]

@@ -78,7 +78,12 @@ export type ApprovalInput =
  * in no group whose members decide, or enough of its groups' members have approved. `SamePerson`: another key of its owner has approved.
  */
 export type ApprovalRefusal =
-  "AlreadyDecided" | "Expired" | "AdminRequired" | "SelfApproval" | "GroupRequired" | "SamePerson"
+  | "AlreadyDecided"
+  | "Expired"
+  | "AdminRequired"
+  | "SelfApproval"
+  | "GroupRequired"
+  | "SamePerson"
 
 /** One transition: the event that reports it, and the state after it. */
 export interface ApprovalTransition {

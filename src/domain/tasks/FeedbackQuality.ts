@@ -101,9 +101,7 @@ export const scoreMean = (scores: ScoreCounts): number | null =>
   total(scores) === 0 ? null : (scores.positive - scores.negative + scores.value_excess) / total(scores)
 
 /** The share of positive feedback with its confidence interval; null without feedback. */
-export const positiveShare = (
-  scores: Omit<ScoreCounts, "value_excess">
-): ReleaseFeedback["positive_share"] =>
+export const positiveShare = (scores: Omit<ScoreCounts, "value_excess">): ReleaseFeedback["positive_share"] =>
   total(scores) === 0
     ? null
     : { value: scores.positive / total(scores), ...wilsonInterval(scores.positive, total(scores)) }

@@ -65,7 +65,12 @@ import { StoreClock } from "../store/StoreClock.ts"
 
 /** The problems of refusals. */
 type RefusedDecision =
-  SelfApproval | AdminRequired | GroupRequired | SamePerson | ApprovalAlreadyDecided | ApprovalExpired
+  | SelfApproval
+  | AdminRequired
+  | GroupRequired
+  | SamePerson
+  | ApprovalAlreadyDecided
+  | ApprovalExpired
 
 /**
  * Why a decision is refused. `InvalidRequest`: arguments are proposed with an approval, or equal the step's; or the grant makes no

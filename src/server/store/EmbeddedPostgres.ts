@@ -84,10 +84,8 @@ export interface EmbeddedPostgresOptions {
  * The data directory if `COUNTERSIGN_DATA_DIR` is unset: `.countersign` in the working directory; as root `/var/lib/countersign`, because
  * the server then runs as another account, which must be able to reach it.
  */
-export const defaultDataDir = (process: {
-  readonly cwd: string
-  readonly uid: number | undefined
-}): string => (process.uid === 0 ? "/var/lib/countersign" : path.join(process.cwd, ".countersign"))
+export const defaultDataDir = (process: { readonly cwd: string; readonly uid: number | undefined }): string =>
+  process.uid === 0 ? "/var/lib/countersign" : path.join(process.cwd, ".countersign")
 
 /** PostgreSQL's own directory in a data directory. */
 const clusterDirectory = (dataDir: string): string => path.join(dataDir, "postgres")

@@ -72,10 +72,7 @@ interface SchemaWithDigest {
 }
 
 /** The schema after an update. A request that repeats the stored schema, in any key order, does not change it. */
-const updatedSchema = (
-  stored: SchemaWithDigest,
-  requested: SchemaWithDigest | undefined
-): SchemaWithDigest =>
+const updatedSchema = (stored: SchemaWithDigest, requested: SchemaWithDigest | undefined): SchemaWithDigest =>
   requested === undefined || isSameJson(requested.schema, stored.schema) ? stored : requested
 
 /** Warnings about the schemas of a request. */

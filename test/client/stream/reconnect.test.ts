@@ -27,7 +27,9 @@ const event = (number: number, type = "tool:outcome", fields: object = {}) =>
 const closed = (number: number) => event(number, "session:closed", { step_id: null })
 
 type Script =
-  "refused" | "silent" | { readonly status?: number; readonly type?: string; readonly body?: string }
+  | "refused"
+  | "silent"
+  | { readonly status?: number; readonly type?: string; readonly body?: string }
 
 /** A service with one scripted response per connection; the last one repeats. */
 const scripted = (script: ReadonlyArray<Script>) => {

@@ -48,7 +48,12 @@ const label = /^[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?$/
 
 /** Why a host name is refused. */
 export type HostNameRefusal =
-  "TrailingDot" | "SingleLabel" | "NameTooLong" | "BadLabel" | "ReservedName" | "MetadataName"
+  | "TrailingDot"
+  | "SingleLabel"
+  | "NameTooLong"
+  | "BadLabel"
+  | "ReservedName"
+  | "MetadataName"
 
 /** Checks a host name as the URL parser normalizes it: lower case, IDN in punycode. */
 export const checkHostName = (name: string): HostNameRefusal | undefined => {

@@ -28,7 +28,11 @@ export type CheckStepError =
 
 /** Why an outcome is refused. */
 export type CompleteStepError =
-  NotFound | SessionOfAnotherKey | SessionClosed | StepNotAllowed | StepAlreadyCompleted
+  | NotFound
+  | SessionOfAnotherKey
+  | SessionClosed
+  | StepNotAllowed
+  | StepAlreadyCompleted
 
 export const stepNotFound = Effect.fail(new NotFound({ detail: "No such step in this session." }))
 

@@ -1,6 +1,12 @@
 /** Where a kind is documented: public rule lists of secret scanners, or the provider's own documentation. */
 export type KindSource =
-  "betterleaks" | "github" | "gitlab" | "gitleaks" | "kingfisher" | "provider" | "trufflehog"
+  | "betterleaks"
+  | "github"
+  | "gitlab"
+  | "gitleaks"
+  | "kingfisher"
+  | "provider"
+  | "trufflehog"
 
 /**
  * - `any`: not a placeholder; for prefixes that occur nowhere else

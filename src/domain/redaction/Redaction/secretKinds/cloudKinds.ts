@@ -1,7 +1,7 @@
 import { base62, base64, dotted, hex, kind, uuid, word } from "./SecretKind.ts"
 
 /** Clouds, hosting, networks, databases and vaults. */
-// prettier-ignore
+// oxfmt-ignore
 export const cloudKinds = [
   kind("AWS access key id", "AKIA ASIA ABIA ACCA A3T", "[0-9A-Z]{14,20}", "gitleaks", "digit"),
   kind("AWS Bedrock key", "ABSK", base64(90), "gitleaks"),

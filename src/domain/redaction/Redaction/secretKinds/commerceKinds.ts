@@ -1,7 +1,7 @@
 import { base62, base64, dotted, hex, kind, uuid, word } from "./SecretKind.ts"
 
 /** Payments, commerce, messaging and mail. */
-// prettier-ignore
+// oxfmt-ignore
 export const commerceKinds = [
   kind("Stripe key", "sk_live_ sk_test_ rk_live_ rk_test_ sk_prod_ rk_prod_ sk_org_live_ sk_org_test_",
     "[0-9A-Za-z_-]{10,255}", "gitleaks", "digit"),

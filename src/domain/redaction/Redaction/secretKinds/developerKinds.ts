@@ -1,7 +1,7 @@
 import { base62, base64, dotted, hex, kind, uuid, word } from "./SecretKind.ts"
 
 /** Code hosts, package registries, build and monitoring services, and other tools of developers. */
-// prettier-ignore
+// oxfmt-ignore
 export const developerKinds = [
   kind("Countersign API key", "csk_", "[0-9A-Za-z]{10,16}_[0-9A-Za-z]{20,64}", "provider", "digit"),
   // Its claims are JSON, in base64url. Longer than the service accepts, so that none is too long to be found.

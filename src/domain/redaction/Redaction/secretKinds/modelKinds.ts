@@ -1,7 +1,7 @@
 import { base62, base64, hex, kind, uuid, word } from "./SecretKind.ts"
 
 /** Services for language models, speech, pictures and vector search. */
-// prettier-ignore
+// oxfmt-ignore
 export const modelKinds = [
   kind("Anthropic key", "sk-ant-api03- sk-ant-admin01- sk-ant-oat01- sk-ant-ort01- sk-ant-sid01- sk-ant-sid02-", word(24), "gitleaks"),
   kind("Anthropic key of a later version", "sk-ant-", word(40), "github"),
