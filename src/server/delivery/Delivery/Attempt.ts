@@ -12,11 +12,15 @@ import { monotonicMillis } from "../../concurrency/monotonicMillis.ts"
 /**
  * How long after its channel's deadline an attempt is interrupted, in milliseconds. A channel ends by itself at the
  * deadline, with any status the peer has sent by then; an interruption at the same moment would lose that status.
- *
- * In two steps: after a stall of the process, all timers that were due meanwhile fire together, and this one may fire
- * before the channel's. Its second step begins after the stall, when the channel has noticed its deadline too.
  */
-const GRACE_MILLIS = [50, 50] as const
+const GRACE_MILLIS = 50
+
+/**
+ * Turns of the timers that the grace lasts besides. After a stall of the process, all timers that were due meanwhile fire together, and
+ * this one may fire before the channel's. The channel then needs some turns of the event loop for its end. Each of them may stall again, so
+ * that only turns measure them, not time.
+ */
+const GRACE_TURNS = 10
 
 /**
  * The longest load of payload and destination, in milliseconds: a hanging database must not occupy a slot, a delivery
@@ -85,13 +89,17 @@ export const makeAttempt = (
     const startedAt = dueClock.currentTimeMillisUnsafe()
     let overdue = false
     const fiber = fork(Effect.suspend(() => sending(before)))
-    const interrupt = () => {
+    const endAfter = (turns: number) => {
+      if (turns > 0) {
+        cancelTimer = timers.schedule(0, () => endAfter(turns - 1))
+        return
+      }
       overdue = true
       fiber.interruptUnsafe()
     }
-    let cancelTimer = timers.schedule(lane.channel.policy.deadlineMillis + GRACE_MILLIS[0], () => {
-      cancelTimer = timers.schedule(GRACE_MILLIS[1], interrupt)
-    })
+    let cancelTimer = timers.schedule(lane.channel.policy.deadlineMillis + GRACE_MILLIS, () =>
+      endAfter(GRACE_TURNS)
+    )
     fiber.addObserver((exit) => {
       cancelTimer()
       if (isHeld(exit)) return held(lane, delivery)
