@@ -1,10 +1,10 @@
 import { PgConnection } from "@effect/sql-pg"
 import { assert, describe, it } from "@effect/vitest"
-import { Clock, Effect, Layer, Redacted, Schema } from "effect"
+import { Clock, Context, Effect, Layer, Redacted, Schema } from "effect"
 import { NetAddress } from "effect/net"
 import { randomBytes } from "node:crypto"
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs"
-import { createServer } from "node:http"
+import { createServer, type RequestListener, type Server } from "node:http"
 import { tmpdir } from "node:os"
 import path from "node:path"
 import { judgeSpace } from "../../src/cli/doctor/machineChecks.ts"
@@ -60,6 +60,21 @@ const migrated = Effect.map(cloneDatabase, (url) => ({
 
 const query = (url: Redacted.Redacted, text: string) =>
   Effect.scoped(Effect.flatMap(PgConnection.make({ url }), (connection) => connection.query(text)))
+
+/** A server on this machine, by its port. */
+const localServer = (answer: RequestListener) =>
+  Effect.acquireRelease(
+    Effect.callback<Server>((resume) => {
+      const listening = createServer(answer)
+      listening.listen(0, "127.0.0.1", () => resume(Effect.succeed(listening)))
+    }),
+    (listening) => Effect.sync(() => void listening.close())
+  ).pipe(
+    Effect.map((listening) => {
+      const address = listening.address()
+      return String(typeof address === "object" ? address?.port : 0)
+    })
+  )
 
 describe("countersign doctor", () => {
   it.live("finds a healthy installation beside a running service, and changes nothing", () =>
@@ -460,18 +475,10 @@ describe("countersign doctor", () => {
   it.live("sends an empty export to the service's collector", () =>
     Effect.gen(function* () {
       const requests: Array<string> = []
-      const server = yield* Effect.acquireRelease(
-        Effect.callback<ReturnType<typeof createServer>>((resume) => {
-          const listening = createServer((request, response) => {
-            requests.push(`${request.url} ${request.headers.authorization}`)
-            response.writeHead(request.headers.authorization === "Bearer s3cret" ? 200 : 401).end()
-          })
-          listening.listen(0, "127.0.0.1", () => resume(Effect.succeed(listening)))
-        }),
-        (listening) => Effect.sync(() => void listening.close())
-      )
-      const address = server.address()
-      const port = typeof address === "object" ? address?.port : 0
+      const port = yield* localServer((request, response) => {
+        requests.push(`${request.url} ${request.headers.authorization}`)
+        response.writeHead(request.headers.authorization === "Bearer s3cret" ? 200 : 401).end()
+      })
       const collector = (token: string) =>
         diagnose({
           OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${port}`,
@@ -511,6 +518,58 @@ describe("countersign doctor", () => {
       const incomplete = yield* diagnose({ COUNTERSIGN_OIDC_ISSUER: provider.issuer })
       assert.strictEqual(incomplete.check("issuer").summary, "settings that it needs are invalid")
       assert.notStrictEqual(incomplete.check("dns").status, "skipped")
+    }).pipe(Effect.scoped)
+  )
+
+  it.live("shows failed sign-ins of the running service, and warns if they failed with the provider", () =>
+    Effect.gen(function* () {
+      const provider = yield* identityProvider("https://console.example.com/console/single-sign-on/callback")
+      const metricsToken = newKey()
+      const services = yield* Layer.build(
+        Countersign.layer({ environment: { COUNTERSIGN_METRICS_TOKEN: metricsToken } })
+      )
+      const { url } = Context.get(services, Countersign)
+      const found = (port: string) =>
+        Effect.map(
+          diagnose({
+            PORT: port,
+            COUNTERSIGN_METRICS_TOKEN: metricsToken,
+            COUNTERSIGN_PUBLIC_URL: "https://console.example.com",
+            COUNTERSIGN_OIDC_ISSUER: provider.issuer,
+            COUNTERSIGN_OIDC_CLIENT_ID: "countersign",
+            COUNTERSIGN_OIDC_CLIENT_SECRET: "secret",
+            COUNTERSIGN_OIDC_ACCESS: '[{"organization":"acme","preset":"reviewer"}]'
+          }),
+          ({ check }) => check("issuer")
+        )
+      const none = yield* found(new URL(url).port)
+      assert.strictEqual(none.status, "ok")
+      assert.include(none.summary, "0 sign-ins failed with it, and 0 had no access")
+
+      const real = yield* Effect.promise(async () => {
+        const response = await fetch(`${url}/metrics`, {
+          headers: { authorization: `Bearer ${metricsToken}` }
+        })
+        return response.text()
+      })
+      let metrics = ""
+      const other = yield* localServer((request, response) => {
+        const isAllowed = request.headers.authorization === `Bearer ${metricsToken}`
+        response.writeHead(isAllowed ? 200 : 401).end(metrics)
+      })
+      metrics = real.replace('failures_total{reason="person"} 0', 'failures_total{reason="person"} 2')
+      const refused = yield* found(other)
+      assert.strictEqual(refused.status, "ok")
+      assert.include(refused.summary, "0 sign-ins failed with it, and 2 had no access")
+      metrics = real.replace('failures_total{reason="provider"} 0', 'failures_total{reason="provider"} 1')
+      const failed = yield* found(other)
+      assert.strictEqual(failed.status, "warning")
+      assert.include(failed.summary, "1 sign-in failed with it, and 0 had no access")
+      assert.include(failed.advice ?? "", "wrong client secret")
+      metrics = "another service"
+      const unread = yield* found(other)
+      assert.strictEqual(unread.status, "ok")
+      assert.notInclude(unread.summary, "sign-in")
     }).pipe(Effect.scoped)
   )
 

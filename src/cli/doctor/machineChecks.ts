@@ -11,6 +11,7 @@ import { makeBoundedFetch } from "../../server/console/SingleSignOn/boundedFetch
 import { readMetadata } from "../../server/console/SingleSignOn/readMetadata.ts"
 import { readDiskSpace, readNewestBackup } from "../../server/store/dataDirectory.ts"
 import { errnoCode } from "../../server/store/errnoCode.ts"
+import { readMetrics } from "../readMetrics.ts"
 import { failure, type Finding, ok, plural, skipped, warning } from "./Check.ts"
 
 /** The versions that run. */
@@ -187,25 +188,55 @@ export const checkMail = ({ mail }: Settings): Effect.Effect<Finding> =>
             )
       )
 
-/** The metadata of the identity provider, which every sign-in needs. Its client secret is checked by a sign-in only. */
-export const checkSingleSignOn = ({ singleSignOn }: Settings): Effect.Effect<Finding> => {
+/** Failed sign-ins by reason, in the text of the metrics. */
+const signInFailures = /^countersign_single_sign_on_failures_total\{reason="(provider|person)"\} (\d+)$/gm
+
+/** Failed sign-ins with the identity provider since the replica on this machine started, if its metrics can be read. */
+const checkSignIns = (settings: Settings): Effect.Effect<Finding> => {
+  const answers = "the identity provider has the metadata of the issuer"
+  if (settings.metricsToken === undefined) return Effect.succeed(ok(answers))
+  return Effect.match(readMetrics(settings, settings.metricsToken), {
+    onFailure: () => ok(answers),
+    onSuccess: (metrics) => {
+      const counts = Object.fromEntries(
+        [...metrics.matchAll(signInFailures)].map(([, reason = "", count]) => [reason, Number(count)])
+      )
+      const { person, provider } = counts
+      if (person === undefined || provider === undefined) return ok(answers)
+      const summary = `${answers}; since the service started, ${plural(provider, "sign-in", "sign-ins")} failed with it, and ${person} had no access`
+      return provider > 0
+        ? warning(
+            summary,
+            "The log has the reason of each (`Single sign-on`), such as a wrong client secret."
+          )
+        : ok(summary)
+    }
+  })
+}
+
+/** The metadata of the identity provider, which every sign-in needs, and failed sign-ins: only these show a wrong client secret. */
+export const checkSingleSignOn = (settings: Settings): Effect.Effect<Finding> => {
+  const { singleSignOn } = settings
   if (singleSignOn === undefined) {
     return Effect.succeed(skipped("COUNTERSIGN_OIDC_ISSUER is unset: people sign in with API keys"))
   }
   const issuer = new URL(singleSignOn.issuer)
   const fetchBounded = makeBoundedFetch((url) => url.origin === issuer.origin, globalThis.fetch)
-  return Effect.promise(async () => {
+  const metadata = Effect.promise(async () => {
     try {
       const { authorization_endpoint, jwks_uri, token_endpoint } = await readMetadata(issuer, fetchBounded)
       return authorization_endpoint === undefined || token_endpoint === undefined || jwks_uri === undefined
         ? failure("the identity provider's metadata lacks an endpoint", CORRECT_ISSUER)
-        : ok("the identity provider has the metadata of the issuer")
+        : undefined
     } catch (error) {
       const cause = error instanceof Error ? error.cause : undefined
       const code = errnoCode(cause) ?? errnoCode(error) ?? "no answer in 5 s"
       return failure(`the identity provider's metadata cannot be read (${code})`, CORRECT_ISSUER)
     }
   })
+  return Effect.flatMap(metadata, (fault) =>
+    fault === undefined ? checkSignIns(settings) : Effect.succeed(fault)
+  )
 }
 
 const CORRECT_ISSUER =

@@ -2,7 +2,6 @@ import { Console, Effect, Exit, Option, Redacted, Result, Schema } from "effect"
 import { writeFile } from "node:fs/promises"
 import * as os from "node:os"
 import { VERSION } from "../../domain/Version.ts"
-import { addressUrl, type Settings } from "../../server/config/Settings.ts"
 import { textOfVariable } from "../../server/config/Settings/readVariables.ts"
 import { errnoCode } from "../../server/store/errnoCode.ts"
 import { defaultDataDir, serverLogPath } from "../../server/store/EmbeddedPostgres.ts"
@@ -10,6 +9,7 @@ import { findDatabase } from "../doctor/databaseChecks.ts"
 import { diagnose, type Diagnosis } from "../doctor/diagnose.ts"
 import { ProcessEnvironment, readSettings } from "../environment.ts"
 import { describeFileFailure } from "../fileFailure.ts"
+import { readMetrics } from "../readMetrics.ts"
 import { databaseFacts } from "./databaseFacts.ts"
 import { readTail, showLog } from "./logTail.ts"
 import { makeScrub, readGeneratedSecrets } from "./scrub.ts"
@@ -36,23 +36,6 @@ const README = `A support bundle of Countersign ${VERSION}. Look through it befo
 
 It contains no row of an organization's data, no secret, no email address and no URL with credentials.
 `
-
-/** Longest wait for the metrics, in milliseconds, and the most that is read of them. */
-const METRICS_MILLIS = 5_000
-const MAX_METRICS_LENGTH = 1_000_000
-
-/** The metrics of the service that these settings describe. Fails if it does not answer. */
-const readMetrics = ({ host, port }: Settings, token: Redacted.Redacted) =>
-  Effect.tryPromise(async () => {
-    const local = host === "0.0.0.0" ? "127.0.0.1" : host === "::" ? "::1" : host
-    const response = await fetch(`${addressUrl(local, port)}/metrics`, {
-      headers: { authorization: `Bearer ${Redacted.value(token)}` },
-      redirect: "error",
-      signal: AbortSignal.timeout(METRICS_MILLIS)
-    })
-    if (!response.ok) throw new Error(`status ${response.status}`)
-    return (await response.text()).slice(0, MAX_METRICS_LENGTH)
-  })
 
 /** The diagnosis without quoted settings: an invalid one may be a misplaced secret. */
 const withoutQuotes = (diagnosis: Diagnosis): Diagnosis => ({
