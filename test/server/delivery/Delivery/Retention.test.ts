@@ -1,8 +1,9 @@
 import { assert, describe } from "@effect/vitest"
-import { DateTime, Deferred, Effect, Fiber, Queue } from "effect"
+import { DateTime, Deferred, Effect, Fiber, Metric, Queue } from "effect"
 import { SqlClient } from "effect/sql"
 import { transaction } from "../../../../src/server/store/transaction.ts"
 import { type Channel, Delivery, type CompletedDelivery } from "../../../../src/server/delivery/Delivery.ts"
+import { deliveriesCompleted } from "../../../../src/server/observability/metricDefinitions.ts"
 import { maintainPartitions } from "../../../../src/server/delivery/Delivery/maintainPartitions.ts"
 import {
   ageAllDeliveries,
@@ -157,7 +158,7 @@ describe("Retention", () => {
   )
 
   testWithDatabase(
-    "expired deliveries are deleted with their queue rows, and their channel is notified of the queued ones",
+    "expired deliveries are deleted with their queue rows, and the queued ones count as refused and notify their channel",
     () =>
       Effect.gen(function* () {
         const { channel } = yield* respondingChannel(quickPolicy(), (_, nth) =>
@@ -179,7 +180,16 @@ describe("Retention", () => {
           yield* awaitRecords(to, allHaveStatus("delivered"))
           const attempt = yield* Queue.take(hold.attempts)
           yield* ageAllDeliveries
+          const refused = ["held", "waiting"].map((name) =>
+            Metric.value(deliveriesCompleted(name, "refused"))
+          )
+          const before = yield* Effect.all(refused)
           assert.strictEqual((yield* delivery.runRetention).deliveries, 5)
+          const after = yield* Effect.all(refused)
+          assert.deepStrictEqual(
+            after.map(({ count }, index) => count - (before[index]?.count ?? 0)),
+            [0, 2]
+          )
           assert.lengthOf(yield* delivery.list(to.org_id, to.destination_id), 0)
           assert.lengthOf(yield* delivery.list(other.org_id, other.destination_id), 0)
           assert.strictEqual(yield* queueLength, 0)
