@@ -27,11 +27,12 @@ BUSY = frozenset({408, 429, 502, 503, 504})
 
 
 class Problem(Exception):
-    """An error response of the service: its status, its `code` and its text."""
+    """An error response of the service: its `status`, `code`, `request_id` and text."""
 
     def __init__(self, response: httpx.Response) -> None:
         body = response.json() if "problem+json" in response.headers.get("content-type", "") else {}
         self.status, self.code = response.status_code, body.get("code", str(response.status_code))
+        self.request_id = response.headers.get("x-request-id")
         super().__init__(f"{self.code}: {body.get('detail', response.reason_phrase)}")
 
 
@@ -68,9 +69,9 @@ class Countersign:
                     raise
             await asyncio.sleep(backoff(failures, response))
 
-    async def create(self, path: str, body: Any) -> Any:
+    async def create(self, path: str, body: Any, headers: Mapping[str, str] = {}) -> Any:
         """Sends a request that creates something: once, also if it is repeated."""
-        return await self.send("POST", path, body, headers={"idempotency-key": str(uuid.uuid4())})
+        return await self.send("POST", path, body, headers={"idempotency-key": str(uuid.uuid4()), **headers})
 
     async def open_session(self, metadata: Mapping[str, Any] | None = None, **options: Any) -> Session:
         created = await self.create("/v1/agent-sessions", {"metadata": metadata or {}})

@@ -73,6 +73,37 @@ asyncio.run(main())`,
       })
   )
 
+  it.effect.skipIf(missing)("waits on from the oldest event after its cursor expired", () =>
+    Effect.gen(function* () {
+      const printed = yield* python(
+        `
+seen = []
+decisions = iter(["pending", "pending", "allow"])
+decided = {"id": 9, "type": "approval:decided", "approval": {"approval_id": "apr_1"}}
+streams = iter([(200, {"id": 3, "type": "approval:expiring"}), (410, {"code": "CURSOR_EXPIRED"}), (200, decided)])
+def answer(request):
+    if request.method == "POST":
+        seen.append("step")
+        return httpx.Response(200, json={"decision": next(decisions), "approval_id": "apr_1"})
+    seen.append(request.headers.get("last-event-id"))
+    status, body = next(streams)
+    if status == 200:
+        return httpx.Response(200, content=f"data: {json.dumps(body)}\\n\\n".encode())
+    headers = {"content-type": "application/problem+json", "x-request-id": "req_1"}
+    return httpx.Response(status, json=body, headers=headers)
+async def main():
+    client = Countersign("http://localhost", "csk_")
+    client.http = httpx.AsyncClient(base_url="http://localhost", transport=httpx.MockTransport(answer))
+    await Session(client, "ses_1").ask("refund", "refund", {})
+    print(json.dumps(seen))
+asyncio.run(main())`,
+        {}
+      )
+      // The first stream breaks off after event 3, and the second is refused.
+      assert.deepStrictEqual(printed, ["step", null, "3", "step", null, "step"])
+    })
+  )
+
   it.effect.skipIf(missing)("verifies the signatures of webhooks", () =>
     Effect.gen(function* () {
       const secret = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
