@@ -1,5 +1,6 @@
 import { DateTime, Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
+import { describeFirst } from "../domain/describeIssue.ts"
 import { documented } from "../domain/documented.ts"
 import { ApprovalEventType } from "../domain/approvals/ApprovalEvent.ts"
 import { DeliveryDetail, DeliveryRecord } from "../domain/delivery/DeliveryState.ts"
@@ -148,7 +149,7 @@ export type TestDelivery = typeof TestDelivery.Type
 /** An invalid selection of events has its own code. */
 const eventsProblem = FieldProblems.context({
   events: (errors) =>
-    new InvalidWebhookEvents({ detail: "Select at least one supported event type.", errors })
+    new InvalidWebhookEvents({ detail: `The event types are invalid: ${describeFirst(errors)}`, errors })
 })
 
 export class NotificationEndpointsApi extends HttpApiGroup.make("notificationEndpoints")

@@ -55,7 +55,8 @@ const parseUrl = (given: string | URL): URL | undefined => {
  */
 export const apiKey = (given: string | undefined): string => {
   const key = given ?? variable("COUNTERSIGN_KEY")
-  if (key === undefined) throw new TypeError("The client has no key: give one, or set COUNTERSIGN_KEY")
+  if (key === undefined || key === "")
+    throw new TypeError("The client has no key: give one, or set COUNTERSIGN_KEY")
   if (!/^[\x21-\x7e]*$/.test(key)) {
     throw new TypeError("The client's key must not contain spaces, line breaks or other control characters")
   }

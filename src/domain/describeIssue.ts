@@ -33,7 +33,7 @@ export const describeFirst = ([first]: ReadonlyArray<SchemaFault>): string => {
   if (first === undefined) return "it is not valid."
   const { detail, pointer } = first
   const place = pointer === "#" ? "" : `${pointer}: `
-  return `${place}${detail.charAt(0).toLowerCase()}${detail.slice(1)}${detail.endsWith("?") ? "" : "."}`
+  return `${place}${detail.charAt(0).toLowerCase()}${detail.slice(1)}${/[.?]$/.test(detail) ? "" : "."}`
 }
 
 /** A place and what is wrong there, which is worked out for those that are described: a body can have thousands of unknown members. */

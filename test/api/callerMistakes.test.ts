@@ -1,6 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import { StepId } from "../../src/domain/Ids.ts"
+import type { Preset } from "../../src/domain/identity/Scope.ts"
 import { Countersign } from "../../src/testing/index.ts"
 import { send, service } from "../support/service.ts"
 
@@ -19,7 +20,9 @@ interface Mistake {
   readonly at: string
   /** An object is sent as JSON, a text as it is. */
   readonly body?: object | string
-  /** Instead of the admin key as a bearer token. `KEY` stands for the key. */
+  /** The preset of the key; without it, the key has every scope. */
+  readonly preset?: Preset
+  /** Instead of the key as a bearer token. `KEY` stands for the key. */
   readonly headers?: Readonly<Record<string, string>>
   readonly answer: Answer
 }
@@ -48,10 +51,17 @@ const feedback = { inference_log_id: none }
 const rules = (rule: object) => ({ rules: [{ tool: "payments.*", effect: "allow", ...rule }] })
 const ops =
   '"equals", "not_equals", "less_than", "at_most", "greater_than", "at_least", "in", "not_in", "starts_with", "ends_with", "matches", "not_matches", "min_length", "max_length", "min_items", "max_items", "exists", "absent", "every" or "some"'
+const eventTypes =
+  '"approval.requested", "approval.expiring", "approval.escalated", "approval.vote_recorded", "approval.approved", "approval.rejected" or "approval.expired"'
 const noKey = invalidKey("The request has no API key. Send the header `Authorization: Bearer csk_…`.")
+const jsonTypes = 'must be one of "array","boolean","integer","null","number","object","string"'
+const linearOnly =
+  "The pattern cannot be matched in linear time (RE2 syntax: no look-around, no back-references, counts up to 1000)."
 const noBearer = invalidKey(
   "The Authorization header has no bearer token. Write `Bearer ` before the key: `Authorization: Bearer csk_…`."
 )
+const mediaType =
+  "Send JSON encoded in UTF-8, with the header `content-type: application/json`: forms and `curl -d` send another one by default."
 const noKeyForm = invalidKey("Malformed API key. A key has the form csk_….")
 
 const mistakes: ReadonlyArray<Mistake> = [
@@ -154,8 +164,15 @@ const mistakes: ReadonlyArray<Mistake> = [
     answer: {
       status: 415,
       code: "UNSUPPORTED_MEDIA_TYPE",
-      detail: "Send application/json encoded in UTF-8."
+      detail: mediaType
     }
+  },
+  {
+    mistake: "another encoding of characters",
+    at: steps,
+    body: step,
+    headers: { authorization: "Bearer KEY", "content-type": "application/json; charset=utf-16" },
+    answer: { status: 415, code: "UNSUPPORTED_MEDIA_TYPE", detail: mediaType }
   },
   // members of a step
   {
@@ -336,6 +353,17 @@ const mistakes: ReadonlyArray<Mistake> = [
     },
     answer: invalid("body", "#/provider/apiKey: is not a member; did you mean api_key?")
   },
+  {
+    mistake: "a schema with an unknown type",
+    at: "POST /v1/tasks",
+    body: { ...task, input_schema: { type: "obj" } },
+    answer: {
+      status: 422,
+      code: "INVALID_SCHEMA",
+      detail: `The schema is invalid: #/input_schema/type: ${jsonTypes}.`,
+      errors: [{ pointer: "#/input_schema/type", detail: jsonTypes }]
+    }
+  },
   // releases
   {
     mistake: "a misspelt force",
@@ -388,6 +416,34 @@ const mistakes: ReadonlyArray<Mistake> = [
     )
   },
   {
+    mistake: "look-ahead in a pattern",
+    at: "PUT /v1/approval-rules",
+    body: rules({ when: [{ pointer: "/to", op: "matches", value: "(?=a)b" }] }),
+    answer: {
+      status: 400,
+      code: "INVALID_REQUEST",
+      detail: `The rules are invalid: #/rules/0/when/0/value: t${linearOnly.slice(1)}`,
+      errors: [{ pointer: "#/rules/0/when/0/value", detail: linearOnly }]
+    }
+  },
+  {
+    mistake: "a brace that is not closed in a summary",
+    at: "PUT /v1/approval-rules",
+    body: rules({ summary_template: "Refund {amount" }),
+    answer: {
+      status: 400,
+      code: "INVALID_REQUEST",
+      detail:
+        "The rules are invalid: #/rules/0/summary_template: at character 8: A { without a }. Write {{ for the character itself.",
+      errors: [
+        {
+          pointer: "#/rules/0/summary_template",
+          detail: "At character 8: A { without a }. Write {{ for the character itself."
+        }
+      ]
+    }
+  },
+  {
     mistake: "a bare list of rules",
     at: "PUT /v1/approval-rules",
     body: [{ effect: "allow" }],
@@ -413,8 +469,19 @@ const mistakes: ReadonlyArray<Mistake> = [
     answer: {
       status: 400,
       code: "INVALID_WEBHOOK_EVENTS",
-      detail: "Select at least one supported event type.",
+      detail: "The event types are invalid: #/events: expected at least 1 item.",
       errors: [{ pointer: "#/events", detail: "Expected at least 1 item" }]
+    }
+  },
+  {
+    mistake: "an event type that does not exist",
+    at: "POST /v1/notification-endpoints",
+    body: { url: "https://example.com/hooks", events: ["approval.decided"] },
+    answer: {
+      status: 400,
+      code: "INVALID_WEBHOOK_EVENTS",
+      detail: `The event types are invalid: #/events/0: expected ${eventTypes}.`,
+      errors: [{ pointer: "#/events/0", detail: `Expected ${eventTypes}` }]
     }
   },
   // headers and queries
@@ -497,6 +564,52 @@ const mistakes: ReadonlyArray<Mistake> = [
     answer: notFound("Unknown path; did you mean /v1/agent-sessions? See /docs for the API reference.")
   },
   {
+    mistake: "the version twice",
+    at: "GET /v1/v1/tasks",
+    answer: notFound("Unknown path; did you mean /v1/tasks? See /docs for the API reference.")
+  },
+  {
+    mistake: "a prefix before the version",
+    at: "GET /api/v1/tasks",
+    answer: notFound("Unknown path; did you mean /v1/tasks? See /docs for the API reference.")
+  },
+  {
+    mistake: "a decision with the key of an agent",
+    at: decide,
+    preset: "runtime",
+    body: { decision: "approve" },
+    answer: {
+      status: 403,
+      code: "INSUFFICIENT_SCOPE",
+      detail:
+        "This operation requires the scope approvals.decide. Use an API key that has it, such as one with the preset reviewer."
+    }
+  },
+  {
+    mistake: "a step with the key of a reviewer",
+    at: steps,
+    preset: "reviewer",
+    body: step,
+    answer: {
+      status: 403,
+      code: "INSUFFICIENT_SCOPE",
+      detail:
+        "This operation requires the scope sessions.write. Use an API key that has it, such as one with the preset runtime or hook."
+    }
+  },
+  {
+    mistake: "rules with the key of a reviewer",
+    at: "PUT /v1/approval-rules",
+    preset: "reviewer",
+    body: rules({}),
+    answer: {
+      status: 403,
+      code: "INSUFFICIENT_SCOPE",
+      detail:
+        "This operation requires the scope rules.write. Use an API key that has it, such as one with the preset admin."
+    }
+  },
+  {
     mistake: "POST to a list",
     at: "POST /v1/agent-approvals",
     body: {},
@@ -507,9 +620,9 @@ const mistakes: ReadonlyArray<Mistake> = [
 layer(service(), { excludeTestServices: true })("Callers' mistakes", (it) => {
   it.effect.each(mistakes)(
     "$mistake is answered with what to send instead",
-    ({ answer, at, body, headers }) =>
+    ({ answer, at, body, headers, preset }) =>
       Effect.gen(function* () {
-        const key = Redacted.value(yield* (yield* Countersign).key())
+        const key = Redacted.value(yield* (yield* Countersign).key(preset === undefined ? {} : { preset }))
         const [method = "", path = ""] = at.split(" ")
         const own = headers ?? { authorization: "Bearer KEY" }
         const { body: received, status } = yield* send(path, {
@@ -519,7 +632,7 @@ layer(service(), { excludeTestServices: true })("Callers' mistakes", (it) => {
           ),
           ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) })
         })
-        const { request_id, title, type, ...rest } = received
+        const { request_id, required_scope, title, type, ...rest } = received
         assert.deepStrictEqual({ ...rest, status }, { ...answer })
         assert.strictEqual(type, `urn:problem-type:countersign:${answer.code}`)
         assert.match(String(request_id), /^req_[0-9a-f]{32}$/)

@@ -345,14 +345,14 @@ type Proposal = NonNullable<(ApprovalInput & { readonly _tag: "Decide" })["propo
 
 const approvedProposal = Effect.fail(
   new InvalidRequest({
-    detail: "Only a rejection can propose other arguments; see `errors`.",
+    detail: "Only a rejection can propose other arguments. Leave out `proposed_arguments`, or reject.",
     errors: [{ pointer: "#/proposed_arguments", detail: "Expected no proposed arguments with `approve`." }]
   })
 )
 
 const unchangedProposal = Effect.fail(
   new InvalidRequest({
-    detail: "The proposed arguments are those of the step; see `errors`.",
+    detail: "The proposed arguments are those of the step. Propose other ones, or approve.",
     errors: [{ pointer: "#/proposed_arguments", detail: "Expected other arguments than the step's." }]
   })
 )

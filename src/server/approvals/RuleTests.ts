@@ -122,7 +122,7 @@ export class RuleTests extends Context.Service<
 
 const emptyWindow = Effect.fail(
   new InvalidRequest({
-    detail: "The window ends before it starts; see `errors`.",
+    detail: "The window ends before it starts: #/since: expected a time that is not after `until`.",
     errors: [{ pointer: "#/since", detail: "Expected a time that is not after `until`." }]
   })
 )

@@ -224,7 +224,12 @@ const isJson = (type: string): boolean =>
 
 type Refusal = InvalidRequest | PayloadTooLarge | UnsupportedMediaType
 
-const notJson = Effect.fail(new UnsupportedMediaType({ detail: "Send application/json encoded in UTF-8." }))
+const notJson = Effect.fail(
+  new UnsupportedMediaType({
+    detail:
+      "Send JSON encoded in UTF-8, with the header `content-type: application/json`: forms and `curl -d` send another one by default."
+  })
+)
 const encoded = Effect.fail(
   new UnsupportedMediaType({ detail: "Content encodings are not supported. Send the body uncompressed." })
 )

@@ -59,14 +59,18 @@ const resources = Object.values(Api.groups).flatMap((group) =>
   Object.values(group.endpoints).map(({ path }) => path.split("/")[2] ?? "")
 )
 
+/** The most segments of an unknown path that are searched for its resource. */
+const MAX_PREFIX_SEGMENTS = 6
+
 /** The end of a sentence about an unknown path, with the resource that it may stand for. */
 const suggest = (url: string): string => {
-  const [, first = "", second = ""] = url.split(/[/?#]/)
-  const name = first === "v1" ? second : first
+  const [path = ""] = url.split(/[?#]/, 1)
+  const [, ...segments] = path.split("/", MAX_PREFIX_SEGMENTS)
+  // Clients whose base URL has `/v1` or another prefix repeat it.
+  const version = segments.lastIndexOf("v1")
+  const name = segments[version + 1] ?? ""
   const nearest = nearestName(name, resources)
-  return nearest === undefined || (first === "v1" && name === nearest)
-    ? "."
-    : `; did you mean /v1/${nearest}?`
+  return nearest === undefined || (version === 0 && name === nearest) ? "." : `; did you mean /v1/${nearest}?`
 }
 
 const unknownRoute = (request: HttpServerRequest.HttpServerRequest) => {

@@ -13,6 +13,7 @@ import type {
   RedactionSettings as Settings,
   ReplaceRedactionSettings
 } from "../../api/RedactionSettings.ts"
+import { describeFirst } from "../../domain/describeIssue.ts"
 import type { OrgId } from "../../domain/Ids.ts"
 import { redact } from "../../domain/redaction/Redaction.ts"
 import { compilePolicy, type RedactionPolicy } from "../../domain/redaction/RedactionPolicy.ts"
@@ -155,12 +156,11 @@ const compile = (rules: RedactionRules, pointer: string): Effect.Effect<Redactio
   Result.match(compilePolicy(rules), {
     onSuccess: Effect.succeed,
     onFailure: (faults) =>
-      Effect.fail(
-        new InvalidRequest({
-          detail: "The settings contain expressions that cannot be used; see `errors`.",
-          errors: faults.map((fault) => ({ ...fault, pointer: fault.pointer.replace("#", pointer) }))
-        })
-      )
+      Effect.suspend(() => {
+        const errors = faults.map((fault) => ({ ...fault, pointer: fault.pointer.replace("#", pointer) }))
+        const detail = `The settings contain an expression that cannot be used: ${describeFirst(errors)}`
+        return Effect.fail(new InvalidRequest({ detail, errors }))
+      })
   })
 
 /** The member by which some value that was redacted is no longer; undefined if there is none. */

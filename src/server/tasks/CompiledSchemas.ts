@@ -1,6 +1,7 @@
 import { Context, Effect, Layer, Option, Result, type Schema } from "effect"
 import { CurrentPrincipal } from "../../api/Authorization.ts"
 import { InvalidSchema } from "../../api/Problems.ts"
+import { describeFirst } from "../../domain/describeIssue.ts"
 import { redactFaults } from "../../domain/redaction/Redaction/redactFaults.ts"
 import {
   type CompiledSchema,
@@ -83,7 +84,10 @@ export class CompiledSchemas extends Context.Service<
               Effect.flatMap(compileAndCache(schema), Effect.fromResult),
               ({ detail, pointer }) => {
                 const errors = redactFaults([{ pointer: at + pointer.slice(1), detail }])
-                return new InvalidSchema({ detail, errors })
+                return new InvalidSchema({
+                  detail: `The schema is invalid: ${describeFirst(errors)}`,
+                  errors
+                })
               }
             )
           }),

@@ -9,6 +9,7 @@ import {
 } from "../../api/console/Playground.ts"
 import { notFound } from "../../api/notFound.ts"
 import { InvalidInput, type NotFound, RateLimited } from "../../api/Problems.ts"
+import { describeFirst } from "../../domain/describeIssue.ts"
 import { type DatasetId, ExampleId, type OrgId, type TaskId } from "../../domain/Ids.ts"
 import { redactFaults } from "../../domain/redaction/Redaction/redactFaults.ts"
 import { JsonObject } from "../../domain/tasks/Dataset.ts"
@@ -101,11 +102,11 @@ export class Playground extends Context.Service<
           return yield* Effect.gen(function* () {
             const { instructions, provider, task, version } = yield* readSide(org_id, task_id, request)
             const inputs = yield* Effect.orDie(schemas.compile(task.input_schema))
-            const faults = inputs.check(input, "#/input")
-            if (faults.length > 0) {
+            const errors = redactFaults(inputs.check(input, "#/input"))
+            if (errors.length > 0) {
               return yield* new InvalidInput({
-                detail: "The input does not match the task's input schema.",
-                errors: redactFaults(faults)
+                detail: `The input does not match the task's input schema: ${describeFirst(errors)}`,
+                errors
               })
             }
             const answers = yield* Effect.orDie(schemas.compile(task.answer_schema))

@@ -14,6 +14,7 @@ import {
   type RateLimited
 } from "../../api/Problems.ts"
 import type { NewRun } from "../../api/Tasks.ts"
+import { describeFirst } from "../../domain/describeIssue.ts"
 import type { JsonObject } from "../../domain/tasks/Dataset.ts"
 import type { OrgId, TaskId, TraceId } from "../../domain/Ids.ts"
 import type { Principal } from "../../domain/identity/Principal.ts"
@@ -412,15 +413,13 @@ const callTraceparent =
   }
 
 const check = (schema: CompiledSchema, value: JsonObject, at: string): Effect.Effect<void, InvalidInput> => {
-  const faults = schema.check(value, at)
-  return faults.length > 0
+  const errors = redactFaults(schema.check(value, at))
+  const part = at === "#/input" ? "input" : "answer"
+  return errors.length > 0
     ? Effect.fail(
         new InvalidInput({
-          detail:
-            at === "#/input"
-              ? "The input does not match the task's input schema."
-              : "The answer does not match the task's answer schema.",
-          errors: redactFaults(faults)
+          detail: `The ${part} does not match the task's ${part} schema: ${describeFirst(errors)}`,
+          errors
         })
       )
     : Effect.void

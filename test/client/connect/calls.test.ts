@@ -174,6 +174,7 @@ describe("a call of the promise client", () => {
     assert.propertyVal(fetched[0]?.init.headers, "authorization", "Bearer csk_environment")
     vi.stubEnv("COUNTERSIGN_KEY", "")
     assert.throws(() => connect(), /has no key: give one, or set COUNTERSIGN_KEY/)
+    assert.throws(() => connect({ key: "" }), /has no key: give one, or set COUNTERSIGN_KEY/)
     vi.stubEnv("COUNTERSIGN_URL", undefined)
     assert.throws(() => connect(), /has no url: give one, or set COUNTERSIGN_URL/)
   })

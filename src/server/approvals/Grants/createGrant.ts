@@ -12,6 +12,7 @@ import {
   MAX_SESSION_GRANTS
 } from "../../../domain/approvals/Grant.ts"
 import { approvalsRequired, DEFAULT_QUORUM } from "../../../domain/approvals/Quorum.ts"
+import { describeFirst } from "../../../domain/describeIssue.ts"
 import { GrantId } from "../../../domain/Ids.ts"
 import { JsonValue } from "../../../domain/json/JsonValue.ts"
 import type { Principal } from "../../../domain/identity/Principal.ts"
@@ -37,7 +38,7 @@ const MAX_ERRORS = 20
 
 const invalid = (pointer: string, detail: string) =>
   new InvalidRequest({
-    detail: "The grant cannot be made; see `errors`. This request changed nothing.",
+    detail: `The grant cannot be made: ${describeFirst([{ pointer, detail }])} This request changed nothing.`,
     errors: [{ pointer, detail }]
   })
 
@@ -60,11 +61,12 @@ export const prepareGrant = Effect.fnUntraced(function* (
   const conditions = yield* compileConditions(when)
   const faults = [...(conditions.exceeded === undefined ? [] : [conditions.exceeded]), ...conditions.faults]
   if (faults.length > 0) {
+    const errors = faults
+      .slice(0, MAX_ERRORS)
+      .map(({ detail, pointer }) => ({ detail, pointer: pointer.replace(/^#\/rules(\/0)?/, "#/grant") }))
     return yield* new InvalidRequest({
-      detail: "A condition of the grant is invalid; see `errors`. This request changed nothing.",
-      errors: faults
-        .slice(0, MAX_ERRORS)
-        .map(({ detail, pointer }) => ({ detail, pointer: pointer.replace(/^#\/rules(\/0)?/, "#/grant") }))
+      detail: `A condition of the grant is invalid: ${describeFirst(errors)} This request changed nothing.`,
+      errors
     })
   }
   return { request, conditions }

@@ -8,6 +8,7 @@ import type { ApprovalRule } from "../../../domain/approvals/ApprovalRule.ts"
 import { approvalsRequired, isDefaultQuorum, MAX_APPROVALS } from "../../../domain/approvals/Quorum.ts"
 import { findExceededLimit } from "../../../domain/approvals/ruleLimits.ts"
 import { formatTemplateFault, parseSummaryTemplate } from "../../../domain/approvals/SummaryTemplate.ts"
+import { describeFirst } from "../../../domain/describeIssue.ts"
 import { type OrgId, RuleId } from "../../../domain/Ids.ts"
 import type { Timestamp } from "../../../domain/Time.ts"
 import { findDecidingGroups } from "../../identity/findDecidingGroups.ts"
@@ -34,13 +35,16 @@ export const prepareRules = Effect.fnUntraced(function* (
   return errors.length === 0
     ? { rules, compiled }
     : yield* new InvalidRequest({
-        detail: "The rules are inconsistent; see `errors`.",
+        detail: `The rules are invalid: ${describeFirst(errors)}`,
         errors: errors.slice(0, MAX_ERRORS)
       })
 })
 
 const tooLarge = (error: FieldError) =>
-  new RulesTooLarge({ detail: "The list of rules exceeds a limit; see `errors`.", errors: [error] })
+  new RulesTooLarge({
+    detail: `The list of rules exceeds a limit: ${describeFirst([error])}`,
+    errors: [error]
+  })
 
 /**
  * Fails if a rule that is stored with conditions or a quorum is sent without the member: a client that does not know the member would remove
@@ -78,7 +82,7 @@ export const requireKnownMembers = (
   return errors.length === 0
     ? Effect.void
     : new InvalidRequest({
-        detail: "A rule is sent without its conditions or its quorum; see `errors`.",
+        detail: `A rule is sent without its conditions or its quorum: ${describeFirst(errors)}`,
         errors: errors.slice(0, MAX_ERRORS)
       })
 }
@@ -104,7 +108,7 @@ export const requireTasks = Effect.fnUntraced(function* (
       : [{ pointer: `#/rules/${index}/task_id`, detail: "No such task in this organization." }]
   )
   if (errors.length > 0) {
-    const detail = "A rule names a task that does not exist in this organization; see `errors`."
+    const detail = `A rule names a task that does not exist: ${describeFirst(errors)}`
     return yield* new InvalidRequest({ detail, errors })
   }
 })
@@ -127,8 +131,7 @@ export const requireGroups = Effect.fnUntraced(function* (
     known.has(group) ? [] : [{ pointer, detail: "No usable API key with approvals.decide has this group." }]
   )
   if (errors.length > 0) {
-    const detail =
-      "A quorum names a group that no usable API key with approvals.decide has; see `errors`. Create a key with the group first."
+    const detail = `A quorum names an unusable group: ${describeFirst(errors)} Create a key with the group first.`
     return yield* new UnknownGroup({ detail, errors })
   }
 })

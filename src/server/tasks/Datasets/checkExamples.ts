@@ -1,5 +1,6 @@
 import { Effect } from "effect"
 import { InvalidInput } from "../../../api/Problems.ts"
+import { describeFirst } from "../../../domain/describeIssue.ts"
 import type { CompiledSchema, SchemaFault, WorkBudget } from "../../../domain/tasks/CompiledSchema.ts"
 import type { JsonObject } from "../../../domain/tasks/Dataset.ts"
 import { redactFaults } from "../../../domain/redaction/Redaction/redactFaults.ts"
@@ -46,10 +47,11 @@ export const checkExamples = Effect.fnUntraced(function* (
       yield* Effect.yieldNow
     }
   }
-  if (faults.length > 0) {
+  const errors = redactFaults(faults.slice(0, MAX_FAULTS))
+  if (errors.length > 0) {
     return yield* new InvalidInput({
-      detail: "An example does not match the task's input schema or answer schema.",
-      errors: redactFaults(faults.slice(0, MAX_FAULTS))
+      detail: `An example does not match the task's schemas: ${describeFirst(errors)}`,
+      errors
     })
   }
 })

@@ -1,5 +1,6 @@
 import { Effect } from "effect"
 import { CorrectionNeedsSafeValue, InvalidCorrection, PayloadTooLarge } from "../../../api/Problems.ts"
+import { describeFirst } from "../../../domain/describeIssue.ts"
 import type { JsonObject } from "../../../domain/tasks/Dataset.ts"
 import { type KnownValues, redact } from "../../../domain/redaction/Redaction.ts"
 import { redactFaults } from "../../../domain/redaction/Redaction/redactFaults.ts"
@@ -39,9 +40,10 @@ export const redactCorrection = Effect.fnUntraced(function* (
   const faults = schema.check(correction, AT)
   const values = yield* known
   if (faults.length > 0) {
+    const errors = redactFaults(faults, values)
     return yield* new InvalidCorrection({
-      detail: "The correction does not match the task's answer schema.",
-      errors: redactFaults(faults, values)
+      detail: `The correction does not match the task's answer schema: ${describeFirst(errors)}`,
+      errors
     })
   }
   yield* nextTurn
