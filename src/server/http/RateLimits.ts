@@ -80,7 +80,7 @@ export class RateLimits extends Context.Service<
   }
 >()("countersign/server/http/RateLimits") {
   /**
-   * Each limit is so many requests per second, with a burst of as many again; 0 disables it. Lookups of keys have the limit of a key.
+   * Each limit is in requests per second, plus a burst of the same size; 0 disables it. Lookups of keys have the limit of a key.
    */
   static readonly layer = (options: {
     readonly perKey: number

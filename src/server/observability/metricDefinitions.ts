@@ -158,7 +158,7 @@ export const approvalsOldestPending = Metric.gauge("countersign_approvals_oldest
 export const approvalsClosed = series((outcome: string, source: string) =>
   Metric.counter("countersign_approvals_closed_total", {
     description:
-      "Approvals that this replica has closed, by outcome and by what closed them; timeout: nobody decided in time",
+      "Approvals that this replica has closed, by outcome and by cause; timeout: no decision in time",
     attributes: { outcome, source },
     incremental: true
   })
@@ -189,7 +189,7 @@ export const limitRefusals = series((limit: string) =>
 export const authenticationRefusals = series((reason: string) =>
   Metric.counter("countersign_authentication_refusals_total", {
     description:
-      "Requests that this replica did not authenticate, by reason: malformed or missing key, checksum, unknown, revoked, expired, address (not allowed for the key), session (of the console); forbidden: refused with 403 by what the key may do",
+      "Requests that this replica did not authenticate, by reason: malformed or missing key, checksum, unknown, revoked, expired, address (not allowed for the key), session (of the console); forbidden: refused with 403, because the key may not make the request",
     attributes: { reason },
     incremental: true
   })
@@ -236,7 +236,7 @@ export const limitUse = series((limit: string) =>
 
 export const oldestSnapshot = Metric.gauge("countersign_store_oldest_snapshot_seconds", {
   description:
-    "Age of the oldest transaction in the database that prevents the removal of dead rows, as far as the service's role can see",
+    "Age of the oldest transaction in the database that prevents the removal of dead rows, among those visible to the service's role",
   attributes: { unit: "s" }
 })
 
@@ -276,7 +276,7 @@ export const newestBackup = Metric.gauge("countersign_newest_backup_timestamp_se
 
 export const oldSecrets = Metric.gauge("countersign_secrets_under_old_keys", {
   description:
-    "Stored secrets that are sealed with an older master key, without those that are deleted within days; counted up to 1,000 in each column, once an hour"
+    "Stored secrets that are sealed with an older master key, except secrets that are deleted within days; counted up to 1,000 in each column, once an hour"
 })
 
 export const databaseConnectionsMax = Metric.gauge("countersign_store_connections_max", {

@@ -285,7 +285,7 @@ export const variables = {
   }),
   COUNTERSIGN_NOTIFY_HOST_RATE_PER_SECOND: withDefault("100", {
     description:
-      "Maximum rate of webhook deliveries from all endpoints of one organization to one host, per replica, with a burst of as many again; 0: no limit. Deliveries beyond it wait",
+      "Maximum rate of webhook deliveries from all endpoints of one organization to one host, per replica, plus a burst of the same size; 0: no limit. Deliveries beyond it wait",
     unit: "deliveries per second",
     read: read.wholeNumber(0, 1_000_000)
   }),
@@ -296,7 +296,7 @@ export const variables = {
   }),
   COUNTERSIGN_NOTIFY_NETWORK_RATE_PER_SECOND: withDefault("200", {
     description:
-      "Maximum rate of webhook deliveries from all endpoints of one organization to one network (/24 of IPv4, /48 of IPv6), whatever the names of its hosts, per replica, with a burst of as many again; 0: no limit. Deliveries beyond it wait",
+      "Maximum rate of webhook deliveries from all endpoints of one organization to one network (/24 of IPv4, /48 of IPv6), whatever the names of its hosts, per replica, plus a burst of the same size; 0: no limit. Deliveries beyond it wait",
     unit: "deliveries per second",
     read: read.wholeNumber(0, 1_000_000)
   }),
@@ -353,13 +353,13 @@ export const variables = {
     read: read.hours(1, 720)
   }),
   COUNTERSIGN_RATE_LIMIT_PER_SECOND: withDefault("500", {
-    description: "Rate limit per API key and replica, with a burst of as many again; 0 disables it",
+    description: "Rate limit per API key and replica, plus a burst of the same size; 0 disables it",
     unit: "requests per second",
     read: read.wholeNumber(0, 1_000_000)
   }),
   COUNTERSIGN_ORGANIZATION_RATE_LIMIT_PER_SECOND: withDefault("1000", {
     description:
-      "Rate limit over all API keys of an organization, per replica, with a burst of as many again; 0 disables it",
+      "Rate limit over all API keys of an organization, per replica, plus a burst of the same size; 0 disables it",
     unit: "requests per second",
     read: read.wholeNumber(0, 1_000_000)
   }),

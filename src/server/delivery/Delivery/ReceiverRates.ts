@@ -1,7 +1,7 @@
 import { type RateLimit, rateLimit, reserveToken } from "../../../domain/identity/RateLimit.ts"
 import type { OrgId } from "../../../domain/Ids.ts"
 
-/** Attempts per second to one receiver, each with a burst of as many again; 0 is no limit. */
+/** Attempts per second to one receiver, each plus a burst of the same size; 0 is no limit. */
 export interface ReceiverRateOptions {
   /** From all destinations of one organization. */
   readonly perOrganization: number
