@@ -22,5 +22,8 @@ export const csvField = (value: CsvValue): string => {
   return quoted(text.replace(FORMULA, "'"))
 }
 
+/** One record, without its line end. */
+export const csvFields = (values: ReadonlyArray<CsvValue>): string => values.map(csvField).join(",")
+
 /** One record, with its line end. */
-export const csvRecord = (values: ReadonlyArray<CsvValue>): string => `${values.map(csvField).join(",")}\r\n`
+export const csvRecord = (values: ReadonlyArray<CsvValue>): string => `${csvFields(values)}\r\n`

@@ -1,5 +1,5 @@
-/** Examples as CSV (RFC 4180), with a column for each member of their inputs and answers. */
-import type { Schema } from "effect"
+/** Examples as CSV, with a column for each member of their inputs and answers. */
+import { type CsvValue, csvFields } from "../csv.ts"
 import type { Example, JsonObject } from "./Dataset.ts"
 
 /** The members of inputs and answers, in the order in which they were first seen. */
@@ -22,7 +22,7 @@ export const addColumns = (
 
 /** The first line. */
 export const csvHeader = ({ answer, input }: CsvColumns): string =>
-  toLine([
+  csvFields([
     "id",
     "source_feedback_id",
     ...Array.from(input, (name) => `input.${name}`),
@@ -31,28 +31,12 @@ export const csvHeader = ({ answer, input }: CsvColumns): string =>
 
 /** The line of an example. An absent member and null are empty; an object or an array is JSON. */
 export const csvLine = ({ answer, id, input, source_feedback_id }: Example, columns: CsvColumns): string =>
-  toLine([
+  csvFields([
     id,
-    source_feedback_id ?? "",
-    ...Array.from(columns.input, (name) => toCell(input, name)),
-    ...Array.from(columns.answer, (name) => toCell(answer, name))
+    source_feedback_id,
+    ...Array.from(columns.input, (name) => memberOf(input, name)),
+    ...Array.from(columns.answer, (name) => memberOf(answer, name))
   ])
 
-const toCell = (object: JsonObject, name: string): string => {
-  const value: Schema.Json = Object.hasOwn(object, name) ? (object[name] ?? null) : null
-  if (value === null) return ""
-  return typeof value === "string" ? value : JSON.stringify(value)
-}
-
-/** The first characters of texts that spreadsheets take for a formula, except of numbers. */
-const FORMULA = /^[=+\-@\t\r](?!\d*\.?\d+(?:[eE][+-]?\d+)?$)/
-
-/** Characters that need quotes. */
-const SPECIAL = /[",\r\n]/
-
-/** A formula gets an apostrophe, which spreadsheets show as text: an end user may have written the example. */
-const toLine = (cells: ReadonlyArray<string>): string =>
-  cells
-    .map((cell) => (FORMULA.test(cell) ? `'${cell}` : cell))
-    .map((cell) => (SPECIAL.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell))
-    .join(",")
+const memberOf = (object: JsonObject, name: string): CsvValue =>
+  Object.hasOwn(object, name) ? (object[name] ?? null) : null

@@ -30,15 +30,16 @@ describe("exampleCsv", () => {
     )
   })
 
-  it("a text that a spreadsheet would run as a formula is marked as text, and numbers are not", () => {
-    const [, ...lines] = csvOf(
-      ...["=1+1", "+a", "-2+3", "@SUM(A1)", "\tx", "-12", "+1e5", "a=b"].map(
-        (text) => [{ text }, {}] as const
+  it("a text or a name of a member that a spreadsheet would run as a formula is marked as text, and numbers are not", () => {
+    const [header, ...lines] = csvOf(
+      ...["=1+1", "+a", "-2+3", "\tx", "\uff1d1", "a;=1", "a\t=1", 'a;"=1"', -12, "a=b"].map(
+        (value) => [{ ";=2": value }, {}] as const
       )
     )
+    assert.strictEqual(header, `id,source_feedback_id,"input.;'=2"`)
     assert.deepStrictEqual(
       lines.map((line) => line.slice(id.length + 2)),
-      ["'=1+1", "'+a", "'-2+3", "'@SUM(A1)", "'\tx", "-12", "+1e5", "a=b"]
+      ["'=1+1", "'+a", "'-2+3", `"'\tx"`, "'\uff1d1", `"a;'=1"`, `"a\t'=1"`, `"a;""'=1"""`, "-12", "a=b"]
     )
   })
 
