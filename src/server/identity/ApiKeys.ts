@@ -6,7 +6,7 @@ import { notFound } from "../../api/notFound.ts"
 import type { PageRequest } from "../../api/Pagination.ts"
 import {
   type EmailNotVerifiable,
-  InsufficientScope,
+  type InsufficientScope,
   type InvalidApiKey,
   type InvalidRequest,
   type KeyEnded,
@@ -38,8 +38,8 @@ import {
   invalid,
   type KeyLimits,
   limitsIn,
-  mayGiveGroup,
   networksWithin,
+  requireGivable,
   requireRightsOf,
   scopesOf
 } from "./ApiKeys/keyLimits.ts"
@@ -271,16 +271,18 @@ export class ApiKeys extends Context.Service<
       const limitByMaker = Effect.fnUntraced(function* (
         { actor, org_id }: Principal,
         input: NewApiKey,
+        scopes: ReadonlyArray<Scope>,
         now: Timestamp
       ) {
-        const requested = yield* limitsIn(input, now)
-        yield* requireCapacity(org_id, now)
         const maker = yield* Effect.orDie(findMaker(sql, { org_id, key_id: actor.id }))
-        // The key was verified up to five seconds ago.
+        // The key was verified up to five seconds ago, and its rights may have been reduced since.
         if (maker === undefined || maker.revoked) return yield* invalidKey("revoked")
         if (maker.expires_at !== null && DateTime.isLessThanOrEqualTo(maker.expires_at, now)) {
           return yield* invalidKey("expired")
         }
+        yield* requireGivable(input, scopes, { groups: maker.groups, scopes: new Set(maker.scopes) })
+        const requested = yield* limitsIn(input, now)
+        yield* requireCapacity(org_id, now)
         if (maker.generation + 1 >= MAX_GENERATIONS) {
           return yield* invalid(
             "",
@@ -329,29 +331,10 @@ export class ApiKeys extends Context.Service<
         create: Effect.fn("ApiKeys.create")(function* (input) {
           const principal = yield* Authorized("keys.write")
           const scopes = yield* scopesOf(input)
-          const missing = scopes.find((scope) => !principal.scopes.has(scope))
-          if (missing !== undefined) {
-            const detail = `This key cannot grant ${missing}, because it does not have that scope.`
-            const pointer = input.scopes === undefined ? "#/preset" : "#/scopes"
-            return yield* new InsufficientScope({
-              detail,
-              required_scope: missing,
-              errors: [{ pointer, detail }]
-            })
-          }
-          const foreign = (input.groups ?? []).findIndex((group) => !mayGiveGroup(principal, group))
-          if (foreign >= 0) {
-            const detail = "This key can give only its own groups, because it does not have rules.write."
-            return yield* new InsufficientScope({
-              detail,
-              required_scope: "rules.write",
-              errors: [{ pointer: `#/groups/${foreign}`, detail }]
-            })
-          }
           return yield* make(principal.org_id, input, {
             scopes,
             created_by: principal.actor,
-            limitsOf: (now) => limitByMaker(principal, input, now)
+            limitsOf: (now) => limitByMaker(principal, input, scopes, now)
           })
         }),
         update: Effect.fnUntraced(function* (id, change) {

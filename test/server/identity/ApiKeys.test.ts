@@ -2,6 +2,7 @@ import { assert, layer } from "@effect/vitest"
 import { Array as Arr, DateTime, Deferred, Effect, Fiber, Option, Redacted, Tracer } from "effect"
 import { SqlClient } from "effect/sql"
 import { base62Checksum, generateApiKey } from "../../../src/domain/identity/ApiKeyFormat.ts"
+import { presetScopes } from "../../../src/domain/identity/Scope.ts"
 import { ApiKeys, type CreatedKey, MAX_GENERATIONS } from "../../../src/server/identity/ApiKeys.ts"
 import { Revocations } from "../../../src/server/identity/Revocations.ts"
 import { transaction } from "../../../src/server/store/transaction.ts"
@@ -208,6 +209,36 @@ layer(service(), { excludeTestServices: true })("ApiKeys", (it) => {
       const failures = outcomes.filter(({ _tag }) => _tag === "Failure")
       assert.lengthOf(failures, 1)
       assert.propertyVal(failures[0]?._tag === "Failure" ? failures[0].failure : {}, "_tag", "LAST_ADMIN_KEY")
+    })
+  )
+
+  it.effect("a key that lost rights while it created another one gives none of them", () =>
+    Effect.gen(function* () {
+      const countersign = yield* Countersign
+      const admin = yield* countersign.client({}, "reduced maker")
+      const sql = yield* SqlClient.SqlClient
+      const makeWhile = Effect.fnUntraced(function* (name: string, reduced: ReadonlyArray<string>) {
+        const { key, secret } = yield* admin.apiKeys.create({ payload: { name, preset: "admin" } })
+        const { apiKeys } = yield* countersign.clientWith(Redacted.make(secret))
+        // The request is authorized and then waits: what holds the lock takes the rights.
+        const making = yield* Effect.gen(function* () {
+          yield* sql`SELECT 1 FROM organizations WHERE name = 'reduced maker' FOR UPDATE`
+          const making = yield* apiKeys
+            .create({ payload: { name: `made by ${name}`, preset: "reviewer", groups: ["legal"] } })
+            .pipe(Effect.result, Effect.forkDetach)
+          yield* waitForBlockedStatements(1)
+          yield* sql`UPDATE api_keys SET scopes = ${reduced}::text[] WHERE key_id = ${key.id}`
+          return making
+        }).pipe(transaction)
+        const made = yield* Fiber.join(making)
+        return made._tag === "Failure" && made.failure._tag === "INSUFFICIENT_SCOPE"
+          ? made.failure.required_scope
+          : made._tag
+      })
+      const reviewer = presetScopes("reviewer")
+      assert.strictEqual(yield* makeWhile("demoted", reviewer), "keys.write")
+      assert.strictEqual(yield* makeWhile("keys only", ["keys.write"]), "feedback.read")
+      assert.strictEqual(yield* makeWhile("without rules", ["keys.write", ...reviewer]), "rules.write")
     })
   )
 

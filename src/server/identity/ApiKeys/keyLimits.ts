@@ -71,12 +71,39 @@ export const scopesOf = (input: NewApiKey): Effect.Effect<ReadonlyArray<Scope>, 
     : invalid("#/scopes", `The preset does not include ${extra}.`)
 }
 
+/** The rights of a key. */
+type Rights = Pick<Principal, "groups" | "scopes">
+
 /**
  * Whether a key can give a group: one of its own, or any with `rules.write`, because a key that replaces the rules decides whether a group's
  * approval is needed.
  */
-export const mayGiveGroup = ({ groups, scopes }: Principal, group: string): boolean =>
+const mayGiveGroup = ({ groups, scopes }: Rights, group: string): boolean =>
   scopes.has("rules.write") || groups.includes(group)
+
+/** Refuses a new key with more rights than its maker, and one of a maker that creates no keys any more. */
+export const requireGivable = (
+  { groups = [], scopes: requested }: NewApiKey,
+  scopes: ReadonlyArray<Scope>,
+  maker: Rights
+): Effect.Effect<void, InsufficientScope> => {
+  const missing = maker.scopes.has("keys.write")
+    ? scopes.find((scope) => !maker.scopes.has(scope))
+    : "keys.write"
+  if (missing !== undefined) {
+    const detail = `This key cannot grant ${missing}, because it does not have that scope.`
+    const pointer = requested === undefined ? "#/preset" : "#/scopes"
+    return new InsufficientScope({ detail, required_scope: missing, errors: [{ pointer, detail }] })
+  }
+  const foreign = groups.findIndex((group) => !mayGiveGroup(maker, group))
+  if (foreign < 0) return Effect.void
+  const detail = "This key can give only its own groups, because it does not have rules.write."
+  return new InsufficientScope({
+    detail,
+    required_scope: "rules.write",
+    errors: [{ pointer: `#/groups/${foreign}`, detail }]
+  })
+}
 
 /**
  * A caller can change and revoke only keys, and block only people, with rights of its own: by another name it would act as someone with more

@@ -259,6 +259,8 @@ export const countStoredKeys = (sql: SqlClient.SqlClient, org_id: OrgId, limit: 
 
 const makerRows = rowsOf(
   Schema.Struct({
+    scopes: Schema.Array(Scope),
+    groups: Schema.Array(Schema.String),
     expires_at: Schema.NullOr(TimestampFromDate),
     revoked: Schema.Boolean,
     generation: Schema.Number,
@@ -269,7 +271,8 @@ const makerRows = rowsOf(
 /** What limits the keys that a key may create; undefined if the key was deleted. */
 export const findMaker = (sql: SqlClient.SqlClient, { key_id, org_id }: KeyRef) =>
   makerRows.first(sql`
-    SELECT expires_at, revoked_at IS NOT NULL AS revoked, cardinality(${keyMakers(sql)}) AS generation, allowed_networks
+    SELECT ${grantedScopes(sql)} AS scopes, groups, expires_at, revoked_at IS NOT NULL AS revoked,
+      cardinality(${keyMakers(sql)}) AS generation, allowed_networks
     FROM api_keys
     WHERE org_id = ${org_id}
       AND key_id = ${key_id}
