@@ -10,9 +10,18 @@ export const foldCase = (text: string): string => `lower(${text} COLLATE "und-x-
 export const containsText = (sql: SqlClient.SqlClient, text: string, part: string): Statement.Fragment =>
   sql`strpos(${sql.literal(foldCase(text))}, ${foldedValue(sql, part)}) > 0`
 
-/** Whether a text is equal to another one, in any case. `text` is SQL. */
-export const equalsText = (sql: SqlClient.SqlClient, text: string, other: string): Statement.Fragment =>
-  sql`${sql.literal(foldCase(text))} = ${foldedValue(sql, other)}`
+/**
+ * Whether two names look alike: apart from letter case, spaces, and forms of a character that Unicode calls compatible (NFKC), such as `é` with
+ * a combining accent, full-width letters and no-break spaces. `name` is SQL.
+ */
+export const equalsName = (sql: SqlClient.SqlClient, name: string, other: string): Statement.Fragment => {
+  const spelling = (text: Statement.Fragment) =>
+    folded(sql, sql`btrim(regexp_replace(normalize(${text}, NFKC), ' +', ' ', 'g'))`)
+  return sql`${spelling(sql.literal(name))} = ${spelling(sql`${other}::text`)}`
+}
 
-const foldedValue = (sql: SqlClient.SqlClient, value: string) =>
-  sql`lower(${value}::text COLLATE "und-x-icu") COLLATE "C"`
+const foldedValue = (sql: SqlClient.SqlClient, value: string) => folded(sql, sql`${value}::text`)
+
+/** `foldCase` of SQL with parameters. */
+const folded = (sql: SqlClient.SqlClient, text: Statement.Fragment) =>
+  sql`lower(${text} COLLATE "und-x-icu") COLLATE "C"`

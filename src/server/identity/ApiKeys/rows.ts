@@ -19,7 +19,7 @@ import { grantedScopes } from "../grantedScopes.ts"
 import { isPerson } from "../isPerson.ts"
 import { keyMakers } from "../keyMakers.ts"
 import type { KeyRef } from "../KeyRef.ts"
-import { containsText, equalsText, foldCase } from "../../store/foldCase.ts"
+import { containsText, equalsName, foldCase } from "../../store/foldCase.ts"
 import { textArray } from "../../store/pgArrays.ts"
 import { rowLimit } from "../../store/Pagination.ts"
 import { rowsOf } from "../../store/rows.ts"
@@ -278,7 +278,7 @@ export const findMaker = (sql: SqlClient.SqlClient, { key_id, org_id }: KeyRef) 
       AND key_id = ${key_id}
   `)
 
-/** Whether a usable key of the organization, other than `except`, has this name, apart from letter case. */
+/** Whether a usable key of the organization, other than `except`, has a name that looks like this one. */
 export const isNameInUse = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
@@ -291,7 +291,7 @@ export const isNameInUse = Effect.fnUntraced(function* (
       SELECT 1
       FROM api_keys
       WHERE org_id = ${org_id}
-        AND ${equalsText(sql, "name", name)}
+        AND ${equalsName(sql, "name", name)}
         ${except === undefined ? sql.literal("") : sql`AND key_id <> ${except}`}
         AND ${usable(sql, now)}
     ) AS found

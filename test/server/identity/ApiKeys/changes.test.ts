@@ -65,8 +65,16 @@ layer(service(), { excludeTestServices: true })("Changes of API keys", (it) => {
         Effect.map(admin.apiKeys.create({ payload: { name, preset: "runtime" } }), ({ key }) => key.id)
       const [first, second] = [yield* make("first"), yield* make("second")]
       const rename = (name: string) => admin.apiKeys.update({ params: { id: second }, payload: { name } })
-      const refused = yield* Effect.flip(rename("FIRST"))
-      assert.deepStrictEqual([refused._tag, pointersOf(refused)], ["INVALID_REQUEST", ["#/name"]])
+      const accented = yield* make("Jos\u00e9 of  Sales")
+      for (const lookAlike of ["FIRST", " first", "\uff46irst", "Jose\u0301 of\u00a0sales"]) {
+        const refused = yield* Effect.flip(rename(lookAlike))
+        assert.deepStrictEqual(
+          [refused._tag, pointersOf(refused)],
+          ["INVALID_REQUEST", ["#/name"]],
+          lookAlike
+        )
+      }
+      yield* admin.apiKeys.revoke({ params: { id: accented } })
       assert.strictEqual((yield* rename("Second")).name, "Second")
       yield* admin.apiKeys.revoke({ params: { id: first } })
       assert.strictEqual((yield* rename("first")).name, "first")
