@@ -4,7 +4,7 @@ import { Canary, CanaryShare } from "../domain/tasks/Canary.ts"
 import { TaskId } from "../domain/Ids.ts"
 import { Authentication, requires } from "./Authorization.ts"
 import { ReleaseCandidate } from "./Comparisons.ts"
-import { RequestBody } from "./Middleware.ts"
+import { CredentialFree, RequestBody } from "./Middleware.ts"
 import { CandidateLost, ComparisonUnfinished, LiveReleaseChanged, NotFound } from "./Problems.ts"
 
 export const NewCanary = Schema.Struct({
@@ -45,6 +45,7 @@ export class CanariesApi extends HttpApiGroup.make("canaries")
       success: Canary,
       error: [NotFound, ComparisonUnfinished, LiveReleaseChanged, CandidateLost]
     })
+      .middleware(CredentialFree)
       .middleware(requires("tasks.write"))
       .annotateMerge(
         OpenApi.annotations({

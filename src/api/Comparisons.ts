@@ -10,7 +10,7 @@ import { NewProvider } from "../domain/tasks/Provider.ts"
 import { ReleaseChanges } from "../domain/tasks/ReleaseChanges.ts"
 import { Instructions, Release } from "../domain/tasks/Task.ts"
 import { Authentication, requires } from "./Authorization.ts"
-import { Idempotent, idempotencyHeaders, RequestBody } from "./Middleware.ts"
+import { CredentialFree, Idempotent, idempotencyHeaders, RequestBody } from "./Middleware.ts"
 import { page, pageQuery } from "./Pagination.ts"
 import {
   CandidateLost,
@@ -255,6 +255,7 @@ export class ReleasesApi extends HttpApiGroup.make("releases")
       error: [NotFound, ComparisonUnfinished, LiveReleaseChanged, CandidateLost]
     })
       .middleware(Idempotent)
+      .middleware(CredentialFree)
       .middleware(requires("tasks.write"))
       .annotateMerge(
         OpenApi.annotations({

@@ -2,7 +2,7 @@ import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
 import { RedactionRules } from "../domain/redaction/RedactionRules.ts"
 import { Authentication, requires } from "./Authorization.ts"
-import { RequestBody } from "./Middleware.ts"
+import { CredentialFree, RequestBody } from "./Middleware.ts"
 import { InsufficientScope, RedactionSettingsChanged } from "./Problems.ts"
 
 const { exceptions, patterns, personal_data, redact_runs } = RedactionRules.fields
@@ -76,6 +76,7 @@ export class RedactionSettingsApi extends HttpApiGroup.make("redactionSettings")
       success: RedactionSettings,
       error: [InsufficientScope, RedactionSettingsChanged]
     })
+      .middleware(CredentialFree)
       .middleware(requires("org_config.write"))
       .annotateMerge(
         OpenApi.annotations({

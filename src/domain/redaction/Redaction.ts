@@ -3,8 +3,6 @@ import { isSecretField } from "./Redaction/findAssignments.ts"
 import { KnownValues } from "./Redaction/KnownValues.ts"
 import { isOpaque } from "./Redaction/opaque.ts"
 import { REDACTED } from "./Redaction/mark.ts"
-import { findApiKeys } from "../identity/ApiKeyFormat.ts"
-import { findSecretKinds } from "./Redaction/findSecretKinds.ts"
 import { findSecrets, isOrdinary } from "./Redaction/findSecrets.ts"
 import { mergeRanges, replaceRanges, type TextRange } from "./Redaction/TextRange.ts"
 import { textWindows } from "./Redaction/textWindows.ts"
@@ -13,6 +11,8 @@ import { formatPointer } from "../tasks/CompiledSchema/SchemaFault.ts"
 export { KnownValues } from "./Redaction/KnownValues.ts"
 
 export { REDACTED } from "./Redaction/mark.ts"
+
+export { containsCredential } from "./Redaction/containsCredential.ts"
 
 /** Maximum number of values that a redaction visits, at any depth. */
 export const MAX_NODES = 100_000
@@ -95,19 +95,6 @@ export const collectTexts = (value: Schema.Json): ReadonlySet<string> => {
     }
   }
   return texts
-}
-
-/**
- * Whether a text contains a known value, an API key or a secret of a recognizable kind. What only its surroundings or its randomness make
- * a secret does not count, so that no ordinary name does.
- */
-export const containsCredential = (text: string, known: KnownValues): boolean => {
-  if (known.find({ text }).length > 0 || findApiKeys(text).length > 0) return true
-  const kinds = findSecretKinds({ text })
-  for (;;) {
-    const step = kinds.next()
-    if (step.done === true) return step.value.length > 0
-  }
 }
 
 /** Redacts a string of any length. */

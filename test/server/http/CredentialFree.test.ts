@@ -1,7 +1,9 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
+import { ComparisonId } from "../../../src/domain/Ids.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { pointersOf, service } from "../../support/service.ts"
+import { sortingTask } from "../../support/tasks.ts"
 
 /** In parts, so that no scanner reports this file. */
 const token = ["ghp", "1Q2w3E4r5T6y7U8i9O0pAsDfGhJkLzXcVbNm"].join("_")
@@ -52,6 +54,56 @@ layer(service(), { excludeTestServices: true })("CredentialFree", (it) => {
             assert.notInclude(JSON.stringify(refused), credential)
           }
         }
+      })
+  )
+
+  it.effect("a credential is refused however it is encoded", () =>
+    Effect.gen(function* () {
+      const { client, key } = yield* Countersign
+      const admin = yield* client({}, "encoded credentials")
+      const apiKey = Redacted.value(yield* key({ name: "other" }, "encoded credentials"))
+      const { secret } = yield* admin.notificationEndpoints.create({
+        payload: { url: "https://93.184.215.14/hook" }
+      })
+      for (const credential of [apiKey, secret, token]) {
+        const bytes = Buffer.from(credential)
+        const base64 = bytes.toString("base64")
+        for (const encoded of [
+          base64,
+          bytes.toString("base64url"),
+          Buffer.from(base64).toString("base64"),
+          bytes.toString("hex"),
+          encodeURIComponent(credential).replaceAll("_", "%5F"),
+          Array.from(bytes, (byte) => `&#${byte};`).join(""),
+          `${credential.slice(0, 12)}\u200b${credential.slice(12)}`,
+          `${credential.slice(0, 12)}\n${credential.slice(12)}`
+        ]) {
+          const metadata = { note: `see ${encoded}` }
+          const refused = yield* Effect.flip(admin.sessions.create({ payload: { metadata } }))
+          assert.deepStrictEqual(pointersOf(refused), ["#/metadata"], encoded)
+        }
+      }
+    })
+  )
+
+  it.effect(
+    "a credential in the reason of a release or a canary, or in the name of a pattern, is refused",
+    () =>
+      Effect.gen(function* () {
+        const { client } = yield* Countersign
+        const admin = yield* client({}, "credentials of releases")
+        const { id } = yield* admin.tasks.create({ payload: sortingTask })
+        const params = { id }
+        const comparison_id = ComparisonId.make(`cmp_${"0".repeat(32)}`)
+        const candidate = { comparison_id, force: true, reason: token }
+        const released = yield* Effect.flip(admin.releases.create({ params, payload: candidate }))
+        assert.deepStrictEqual(pointersOf(released), ["#/reason"])
+        const canary = { ...candidate, share: 0.1 }
+        const started = yield* Effect.flip(admin.canaries.start({ params, payload: canary }))
+        assert.deepStrictEqual(pointersOf(started), ["#/reason"])
+        const payload = { patterns: [{ name: token, pattern: "x{8}" }] }
+        const replaced = yield* Effect.flip(admin.redactionSettings.replace({ payload }))
+        assert.deepStrictEqual(pointersOf(replaced), ["#/patterns/0/name"])
       })
   )
 
