@@ -215,12 +215,12 @@ export const ApprovalContext = Schema.Struct({
   /** The place of the rule in the current list, 1 for the first. Null: no rule matched, or the list no longer has it. */
   rule_number: Schema.NullOr(Schema.Int),
   tool_history: ToolHistory,
-  /** What became of the tool. Null if it was not executed, or not reported yet. */
-  outcome: Schema.NullOr(ContextOutcome),
   /** Null without the scope `sessions.read`. */
   session: Schema.NullOr(
     Schema.Struct({
       metadata: AgentSession.fields.metadata,
+      /** What became of the tool. Null if it was not executed, or not reported yet. */
+      outcome: Schema.NullOr(ContextOutcome),
       /** The newest `MAX_EARLIER_STEPS`, oldest first. */
       earlier_steps: Schema.Array(EarlierStep),
       /** Whether the session has earlier steps than these. */

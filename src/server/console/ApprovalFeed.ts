@@ -210,8 +210,7 @@ export class ApprovalFeed extends Context.Service<
             reason: row.reason,
             rule_id: row.rule_id,
             rule_number: index < 0 ? null : index + 1,
-            tool_history,
-            outcome: toContextOutcome(row)
+            tool_history
           }
           if (!scopes.has("sessions.read")) return { ...context, session: null }
           const earlier = yield* Effect.orDie(findEarlierSteps(sql, org_id, row))
@@ -219,6 +218,7 @@ export class ApprovalFeed extends Context.Service<
             ...context,
             session: {
               metadata: row.metadata,
+              outcome: toContextOutcome(row),
               earlier_steps: earlier.slice(0, MAX_EARLIER_STEPS).map(toEarlierStep).toReversed(),
               more: earlier.length > MAX_EARLIER_STEPS
             }

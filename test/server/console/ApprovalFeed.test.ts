@@ -308,7 +308,7 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Approval
   describe("context", () => {
     it.effect("an approval's context has who asks, why, the session's metadata and the steps before it", () =>
       Effect.gen(function* () {
-        const { client } = yield* Countersign
+        const { client, key } = yield* Countersign
         const feed = yield* ApprovalFeed
         const admin = yield* client({}, "context")
         yield* admin.approvalRules.replace({
@@ -345,7 +345,7 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Approval
         assert.isNotNull(context.rule_id)
         assert.strictEqual(context.rule_number, 2)
         assert.deepStrictEqual(context.tool_history, { decisions: 0, approved: 0, median_seconds: null })
-        assert.isNull(context.outcome)
+        assert.isNull(context.session?.outcome)
         assert.deepStrictEqual(context.session?.metadata, { ticket: "SUP-9001" })
         assert.isTrue(context.session?.more)
         const steps = context.session?.earlier_steps ?? []
@@ -371,7 +371,11 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Approval
         })
         yield* complete("refund", { refunded: true })
         const after = yield* asReviewer("context", feed.context(id))
-        assert.strictEqual(after.outcome?.result_json, `{"refunded":true}`)
+        assert.strictEqual(after.session?.outcome?.result_json, `{"refunded":true}`)
+        // Results of tools are read with `sessions.read`, as from the session's events.
+        const narrow = yield* (yield* ApiKeys).verify(yield* key({ scopes: ["approvals.read"] }, "context"))
+        const narrowed = yield* Effect.provideService(feed.context(id), Authorized("approvals.read"), narrow)
+        assert.notInclude(JSON.stringify(narrowed), "refunded")
         assert.isFalse(after.session?.earlier_steps.some(({ step_id }) => step_id === "refund"))
       }).pipe(Effect.orDie)
     )

@@ -41,7 +41,7 @@ const MAX_POLLS = 100
 /** Reads the context again until the agent has reported what became of the tool. */
 const useOutcome = (id: ApprovalId, outcome: Approval["outcome"]) => {
   const context = Option.getOrUndefined(AsyncResult.value(useAtomValue(contextAtom(id))))
-  const isAwaited = outcome === "allow" && context?.outcome === null
+  const isAwaited = outcome === "allow" && context?.session?.outcome === null
   const poll = useEffectEvent(() => {
     if (!document.hidden) refresh(contextAtom(id))
   })
@@ -81,19 +81,19 @@ export const HistorySection = ({ approval }: { readonly approval: Approval }) =>
 
 const LoadedRequest = ({
   approval,
-  context: { outcome, reason, requested_by, rule_id, rule_number, session }
+  context: { reason, requested_by, rule_id, rule_number, session }
 }: {
   readonly approval: Approval
   readonly context: ApprovalContext
 }) => (
   <>
-    {approval.outcome !== "allow" ? null : (
+    {approval.outcome !== "allow" || session === null ? null : (
       <section aria-label="Outcome">
         <h3>Outcome</h3>
-        {outcome === null ? (
+        {session.outcome === null ? (
           <p className="quiet">The agent has not reported an outcome yet.</p>
         ) : (
-          <Outcome outcome={outcome} />
+          <Outcome outcome={session.outcome} />
         )}
       </section>
     )}
