@@ -80,8 +80,9 @@ const classify = (value: unknown): RpcMessage | InvalidMessage => {
     : invalid(id, INVALID_REQUEST, "A response must have a result or an error.")
 }
 
-/** Names of the members of messages. */
-const MEMBERS: ReadonlySet<string> = new Set(["jsonrpc", "id", "method", "params", "result", "error"])
+/** Names of the members of a message. */
+const membersOf = (message: RpcMessage): ReadonlyArray<string> =>
+  message.kind === "response" ? ["id", ...Object.keys(message.outcome)] : ["id", "method", "params"]
 
 /** Reads JSON; undefined if it is none. */
 export const parseJson = (text: string): { readonly value: unknown } | undefined => {
@@ -145,16 +146,19 @@ export interface RelayedMessage {
 }
 
 /**
- * Reads a message that is passed on to a reader of lines. Other members than those of JSON-RPC are left out: a parser that ignores case would
- * take `ID` for the id of a response.
+ * Reads a message that is passed on to a reader of lines. Other members than those of its kind are left out: a parser that ignores case would
+ * take `ID` for the id of a response, and another one a request with a `result` for a response.
  */
 export const parseRelayed = (text: string): RelayedMessage => {
   const parsed = parseJson(text)
   const message = parsed === undefined ? parseMessage(text) : classify(parsed.value)
-  const isPlain = isObject(parsed?.value) && Object.keys(parsed.value).every((name) => MEMBERS.has(name))
+  const isPlain =
+    message.kind === "invalid" ||
+    (isObject(parsed?.value) &&
+      Object.keys(parsed.value).every((name) => name === "jsonrpc" || membersOf(message).includes(name)))
   return {
     message,
     // In JSON, line breaks are white space: those in a string are escaped.
-    line: isPlain || message.kind === "invalid" ? text.replaceAll(/[\r\n]/g, " ") : forwardedMessage(message)
+    line: isPlain ? text.replaceAll(/[\r\n]/g, " ") : forwardedMessage(message)
   }
 }

@@ -5,9 +5,11 @@ import { isObject, type JsonObject, type RpcId } from "./jsonRpc.ts"
 export const STATELESS_VERSION = "2026-07-28"
 
 const VERSION_KEY = "io.modelcontextprotocol/protocolVersion"
+/** The key of the server's name and version in the `_meta` of results of the stateless protocol. */
+export const SERVER_INFO_KEY = "io.modelcontextprotocol/serverInfo"
 const CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities"
 
-/** The `_meta` of a request's parameters. */
+/** The `_meta` of a request's parameters, or of a result. */
 export const metaOf = (params: unknown): JsonObject => {
   const meta = isObject(params) ? params["_meta"] : undefined
   return isObject(meta) ? meta : {}

@@ -11,7 +11,7 @@ import {
   type RpcId,
   type RpcRequest
 } from "./jsonRpc.ts"
-import { isStateless, requestedVersion, STATELESS_VERSION, textResult } from "./protocol.ts"
+import { isStateless, requestedVersion, SERVER_INFO_KEY, STATELESS_VERSION, textResult } from "./protocol.ts"
 
 /** Versions of the protocol with `initialize`, the newest first. Their requests for tools do not differ. */
 const INITIALIZE_VERSIONS = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]
@@ -109,7 +109,7 @@ export const makeToolServer = ({ instructions, name, tools, write }: ToolServerO
             ttlMs: 0,
             cacheScope: "private",
             ...result,
-            _meta: { "io.modelcontextprotocol/serverInfo": serverInfo }
+            _meta: { [SERVER_INFO_KEY]: serverInfo }
           }
     switch (method) {
       case "initialize": {

@@ -3,12 +3,13 @@ import { type ChangedDefinition, type DefinitionsOptions, subjectOf } from "./De
 import { digestOf } from "./digest.ts"
 import type { GovernedCalls } from "./GovernedCalls.ts"
 
-/** The tools of the steps that ask about a changed definition of a tool and about changed instructions, and their action class. */
-export const DEFINITION_TOOL = "mcp.tool_definition"
-export const INSTRUCTIONS_TOOL = "mcp.instructions"
+/** Begins the tools of the steps that ask about a changed definition; the part follows, as in `mcp.tool_definition`. */
+const TOOL_PREFIX = "mcp."
+
+/** Their action class. */
 export const DEFINITION_CLASS = "definition"
 
-/** Asks people about changed definitions of tools. */
+/** Asks people about changed definitions. */
 export interface DefinitionQuestions {
   readonly ask: DefinitionsOptions["ask"]
   /** Whether people are asked at the moment. */
@@ -37,8 +38,8 @@ export const makeDefinitionQuestions = ({
     notify: (question: string) => void
   ): Promise<"approved" | "rejected" | undefined> => {
     const call: ToolCall = {
-      id: `definition_${digestOf([change.tool, change.digest]).slice(0, 32)}`,
-      tool: change.tool === null ? INSTRUCTIONS_TOOL : DEFINITION_TOOL,
+      id: `definition_${digestOf([change.part, change.tool, change.digest]).slice(0, 32)}`,
+      tool: `${TOOL_PREFIX}${change.part}`,
       actionClass: DEFINITION_CLASS,
       arguments: {
         server,
@@ -51,7 +52,7 @@ export const makeDefinitionQuestions = ({
     if (verdict.verdict === "pending") {
       const url = approvalUrl(verdict.decision.approval_id)
       notify(`A person is asked to approve it: ${url}`)
-      log(`${subjectOf(change.tool)}: a person is asked to approve the change: ${url}`)
+      log(`${subjectOf(change)}: a person is asked to approve the change: ${url}`)
       pending++
       verdict = await calls.waitForPerson(call, signal)
       pending--

@@ -1,7 +1,7 @@
 import { Option, Schema } from "effect"
 import { createHash } from "node:crypto"
 import path from "node:path"
-import { isObject, type JsonObject } from "../mcp/jsonRpc.ts"
+import { isObject } from "../mcp/jsonRpc.ts"
 import { digestOf } from "./digest.ts"
 import { createDurably, makeDirectory, readIfExists, replaceDurably } from "./durableFiles.ts"
 
@@ -22,19 +22,25 @@ const PinFile = Schema.fromJsonString(Pin)
 const MAX_TOOLS = 2_000
 const MAX_DEFINITION_CHARACTERS = 500_000
 
+/** What is defined: a tool, the server's instructions for models, or its name and description of itself. */
+export type DefinitionPart = "tool_definition" | "instructions" | "server_info"
+
 /** A definition that awaits approval. */
 export interface ChangedDefinition {
-  /** Null: the instructions of the server. */
+  readonly part: DefinitionPart
+  /** Name of the tool; null for the other parts. */
   readonly tool: string | null
-  /** The accepted definition; null for a tool that was added. */
+  /** The accepted definition; null for one that was added. */
   readonly old: Schema.JsonObject | null
   readonly new: Schema.JsonObject
   readonly digest: string
 }
 
 /** What changed, as the subject of a sentence. */
-export const subjectOf = (tool: string | null): string =>
-  tool === null ? "the server's instructions" : `the definition of ${JSON.stringify(tool)}`
+export const subjectOf = ({ part, tool }: Pick<ChangedDefinition, "part" | "tool">): string => {
+  if (part === "tool_definition") return `the definition of ${JSON.stringify(tool)}`
+  return part === "instructions" ? "the text of the server's instructions" : "the description of the server"
+}
 
 /** A tool that the server has listed. */
 export type KnownTool =
@@ -43,8 +49,11 @@ export type KnownTool =
   | { readonly state: "changed"; readonly question: string | undefined }
 
 export interface Definitions {
-  /** The instructions for the client, which it gives to its model: if they changed, the accepted ones. Undefined: none. */
-  readonly examineInstructions: (instructions: string | undefined) => Promise<string | undefined>
+  /** What a server says of itself, for the client: if it changed, the accepted value. Null: nothing. */
+  readonly examinePart: (
+    part: Exclude<DefinitionPart, "tool_definition">,
+    value: Schema.Json
+  ) => Promise<Schema.Json>
   /** The definitions of a page for the client: changed ones with their accepted definition, added ones not at all. */
   readonly examine: (page: ReadonlyArray<unknown>) => Promise<ReadonlyArray<unknown>>
   /** The last page was examined: tools that appear from now on are additions. */
@@ -71,12 +80,8 @@ export interface DefinitionsOptions {
 
 const ignore = (): void => undefined
 
-/** The pinned part. Neither models nor rules see `_meta` and icons, and servers change them at every start. */
-const withoutMeta = ({ _meta, icons, ...definition }: ToolDefinition): JsonObject & Schema.JsonObject =>
-  definition
-
 /**
- * Pins the definitions of a server's tools, and its instructions: the first ones are trusted, and changed ones are used only after a person
+ * Pins the definitions of a server's tools and what it says of itself, all members of them: the first ones are trusted, and changed ones are used only after a person
  * approved them. Until then their text reaches no model: it could mislead it.
  */
 export const openDefinitions = async (options: DefinitionsOptions): Promise<Definitions> => {
@@ -90,13 +95,30 @@ export const openDefinitions = async (options: DefinitionsOptions): Promise<Defi
   /** Digests that a person is being asked about, or has rejected. */
   const asked = new Set<string>()
 
-  const fileOf = (tool: string | null) =>
+  const fileOf = ({ part, tool }: Pick<ChangedDefinition, "part" | "tool">) =>
     tool === null
-      ? path.join(options.directory, "instructions.json")
+      ? path.join(options.directory, `${part}.json`)
       : path.join(directory, `${createHash("sha256").update(tool).digest("hex").slice(0, 32)}.json`)
 
-  const readPin = async (tool: string | null) =>
-    Option.getOrUndefined(Schema.decodeUnknownOption(PinFile)(await readIfExists(fileOf(tool))))
+  /** Pins a first definition. Returns the change if another one is pinned. */
+  const pin = async (
+    subject: Pick<ChangedDefinition, "part" | "tool">,
+    definition: Schema.JsonObject,
+    canBeFirst: boolean
+  ): Promise<ChangedDefinition | undefined> => {
+    const file = fileOf(subject)
+    const digest = digestOf(definition)
+    const content = JSON.stringify({ digest, definition })
+    if (canBeFirst && (await createDurably(file, content))) return undefined
+    // Read after the attempt: another gate may have been the first.
+    const pinned = Option.getOrUndefined(Schema.decodeUnknownOption(PinFile)(await readIfExists(file)))
+    if (pinned?.digest === digest) return undefined
+    if (acceptsChanges) {
+      await replaceDurably(file, content)
+      return undefined
+    }
+    return { ...subject, old: pinned?.definition ?? null, new: definition, digest }
+  }
 
   const accept = (definition: ToolDefinition) => {
     known.set(definition.name, { state: "accepted", definition })
@@ -105,13 +127,13 @@ export const openDefinitions = async (options: DefinitionsOptions): Promise<Defi
 
   /** Asks once for every new definition; again if the service could not be reached. */
   const askOnce = (change: ChangedDefinition, notify: (question: string) => void, onApproved: () => void) => {
-    const key = `${change.digest} ${change.tool ?? ""}`
+    const key = `${change.digest} ${change.part} ${change.tool ?? ""}`
     if (asked.has(key)) return
     asked.add(key)
-    const subject = subjectOf(change.tool)
+    const subject = subjectOf(change)
     log(
       change.tool === null
-        ? `${subject} changed: its client gets the accepted ones until these are approved`
+        ? `${subject} changed: clients get the accepted one until this is approved`
         : change.old === null
           ? `the server added the tool ${JSON.stringify(change.tool)}: it is hidden until its definition is approved`
           : `${subject} changed: its calls are denied until it is approved`
@@ -120,10 +142,7 @@ export const openDefinitions = async (options: DefinitionsOptions): Promise<Defi
       const answer = await ask(change, notify)
       if (answer === undefined) asked.delete(key)
       if (answer !== "approved") return
-      await replaceDurably(
-        fileOf(change.tool),
-        JSON.stringify({ digest: change.digest, definition: change.new })
-      )
+      await replaceDurably(fileOf(change), JSON.stringify({ digest: change.digest, definition: change.new }))
       asked.delete(key)
       log(`${subject} changed, and the change was approved`)
       onApproved()
@@ -148,52 +167,34 @@ export const openDefinitions = async (options: DefinitionsOptions): Promise<Defi
     })
   }
 
+  const isTooLong = (definition: Schema.JsonObject, subject: string): boolean => {
+    if (JSON.stringify(definition).length <= MAX_DEFINITION_CHARACTERS) return false
+    log(`${subject} has more than ${MAX_DEFINITION_CHARACTERS} characters: it is hidden`)
+    return true
+  }
+
   const examineTool = async (definition: ToolDefinition): Promise<ToolDefinition | undefined> => {
     const { name } = definition
-    const text = JSON.stringify(withoutMeta(definition))
-    if (text.length > MAX_DEFINITION_CHARACTERS) {
-      log(
-        `the definition of ${JSON.stringify(name)} has more than ${MAX_DEFINITION_CHARACTERS} characters: it is hidden`
-      )
-      return undefined
-    }
-    const digest = digestOf(withoutMeta(definition))
-    const content = JSON.stringify({ digest, definition })
-    const isFirst = !isListed && (await createDurably(fileOf(name), content))
-    // Read after the attempt: another gate may have been the first.
-    const pin = await readPin(name)
-    if (isFirst || pin?.digest === digest) return accept(definition)
-    if (acceptsChanges) {
-      await replaceDurably(fileOf(name), content)
-      return accept(definition)
-    }
-    const old = pin !== undefined && isDefinition(pin.definition) ? pin.definition : null
-    askAboutTool({ tool: name, old, new: definition, digest }, definition)
+    if (isTooLong(definition, `the definition of ${JSON.stringify(name)}`)) return undefined
+    const change = await pin({ part: "tool_definition", tool: name }, definition, !isListed)
+    if (change === undefined) return accept(definition)
+    const old = isDefinition(change.old) ? change.old : null
+    askAboutTool({ ...change, tool: name, old }, definition)
     return old ?? undefined
   }
 
-  const examineInstructions: Definitions["examineInstructions"] = async (instructions) => {
-    const definition = { instructions: instructions ?? null }
-    const digest = digestOf(definition)
-    const content = JSON.stringify({ digest, definition })
-    if ((instructions ?? "").length > MAX_DEFINITION_CHARACTERS) {
-      log(`the server's instructions have more than ${MAX_DEFINITION_CHARACTERS} characters: they are hidden`)
-      return undefined
-    }
-    if (await createDurably(fileOf(null), content)) return instructions
-    const pin = await readPin(null)
-    if (pin?.digest === digest) return instructions
-    if (acceptsChanges) {
-      await replaceDurably(fileOf(null), content)
-      return instructions
-    }
-    const old = pin?.definition["instructions"]
-    askOnce({ tool: null, old: pin?.definition ?? null, new: definition, digest }, ignore, ignore)
-    return typeof old === "string" ? old : undefined
+  const examinePart: Definitions["examinePart"] = async (part, value) => {
+    const definition = { [part]: value }
+    const subject = { part, tool: null }
+    if (isTooLong(definition, subjectOf(subject))) return null
+    const change = await pin(subject, definition, true)
+    if (change === undefined) return value
+    askOnce(change, ignore, ignore)
+    return change.old?.[part] ?? null
   }
 
   return {
-    examineInstructions,
+    examinePart,
     examine: async (page) => {
       const visible: Array<unknown> = []
       for (const tool of page) {

@@ -1,3 +1,4 @@
+import { readdir } from "node:fs/promises"
 import path from "node:path"
 import { toJson } from "../../adapters/toolGate/recordable.ts"
 import type { CountersignClient } from "../../client/connect.ts"
@@ -5,13 +6,11 @@ import { capabilitiesOf } from "../mcp/protocol.ts"
 import {
   formatMessage,
   isObject,
-  type JsonObject,
   METHOD_NOT_FOUND,
   parseStrictMessage,
   type RpcRequest,
   SERVER_FAILED
 } from "../mcp/jsonRpc.ts"
-import { listOf } from "./callResults.ts"
 import { makeClientRequests } from "./ClientRequests.ts"
 import { makeDefinitionQuestions } from "./DefinitionQuestions.ts"
 import { openDefinitions } from "./Definitions.ts"
@@ -59,19 +58,8 @@ const METHODS: ReadonlySet<string> = new Set([
   "tools/list"
 ])
 
-/** Requests whose result has the server's instructions for the model. */
+/** Requests whose result is the server's description of itself. */
 const DESCRIBING: ReadonlySet<string> = new Set(["initialize", "server/discover"])
-
-/** The members of results that models or people see. */
-const SHOWN: ReadonlySet<string> = new Set(["instructions", "tools"])
-
-/** Whether a parser that ignores case would take a member for another one that the gate has examined, as Go's takes `Tools`, and `toolſ`. */
-const isVariant = (name: string): boolean => !SHOWN.has(name) && SHOWN.has(name.toUpperCase().toLowerCase())
-
-const hasVariants = (result: JsonObject): boolean => Object.keys(result).some(isVariant)
-
-const withoutVariants = (result: JsonObject): JsonObject =>
-  Object.fromEntries(Object.entries(result).filter(([name]) => !isVariant(name)))
 
 /** Most requests at a time. */
 const MAX_REQUESTS = 1_000
@@ -135,16 +123,21 @@ export const startMcpGate = async (options: McpGateOptions): Promise<McpGate> =>
   const definitions = path.join(options.directory, "definitions")
   await makeDirectory(definitions)
   const tools = makeServerTools({
-    open: (capabilities) =>
-      openDefinitions({
-        directory: path.join(definitions, digestOf(toJson(capabilities)).slice(0, 16)),
+    open: async (capabilities) => {
+      const name = digestOf(toJson(capabilities)).slice(0, 16)
+      const known = await readdir(definitions)
+      if (known.length > 0 && !known.includes(name))
+        log("the client's capabilities are new: the definitions that the server sends now are trusted anew")
+      return openDefinitions({
+        directory: path.join(definitions, name),
         acceptsChanges: options.acceptsChanges,
         ask: questions.ask,
         onChange: () => {
           if (isInitialized) requests.notify("notifications/tools/list_changed")
         },
         log
-      }),
+      })
+    },
     link: () => link
   })
   const link: ServerLink = await openServerLink({
@@ -165,24 +158,13 @@ export const startMcpGate = async (options: McpGateOptions): Promise<McpGate> =>
     const response = await link.forward(request)
     if (response.state !== "answered") return requests.fail(request.id, SERVER_FAILED, response.reason)
     const { line, outcome } = response
-    const result = "result" in outcome && isObject(outcome.result) ? outcome.result : undefined
-    if (result !== undefined && DESCRIBING.has(request.method)) {
-      const described = await tools.examineInstructions(result)
-      if (described["instructions"] !== result["instructions"] || hasVariants(result))
-        return requests.answer(request.id, { result: withoutVariants(described) })
+    const isDescription = DESCRIBING.has(request.method)
+    if ("error" in outcome || !(isDescription || request.method === "tools/list")) {
+      return requests.answerWith(request.id, line)
     }
-    if (result !== undefined && request.method === "tools/list") {
-      const listed = listOf(result).tools
-      const visible = await tools.examine(result)
-      const isChanged =
-        visible.length !== listed.length || visible.some((tool, index) => tool !== listed[index])
-      if (isChanged || hasVariants(result)) {
-        // The list's own `_meta` can be about the changes that nobody has approved.
-        const { _meta, ...list } = withoutVariants(result)
-        return requests.answer(request.id, { result: { ...list, tools: visible } })
-      }
-    }
-    await requests.answerWith(request.id, line)
+    const result = isObject(outcome.result) ? outcome.result : {}
+    const shown = isDescription ? await tools.examineServer(result) : await tools.examineList(result)
+    await requests.answer(request.id, { result: shown })
   }
 
   /** Cancels a call. Returns whether the server need not know, since it has not got it. */

@@ -1,7 +1,9 @@
-import type { JsonObject } from "../mcp/jsonRpc.ts"
+import { toJson } from "../../adapters/toolGate/recordable.ts"
+import { isObject, type JsonObject } from "../mcp/jsonRpc.ts"
 import { listOf } from "./callResults.ts"
 import type { Definitions, KnownTool } from "./Definitions.ts"
 import type { ServerLink } from "./ServerLink.ts"
+import { serverInfoOf, shownList, shownServer } from "./shownResults.ts"
 
 /** The server's tools are read again before a call if they were read longer ago. */
 const LIST_MILLIS = 60_000
@@ -16,10 +18,10 @@ export interface ServerTools {
    * capabilities has definitions of its own.
    */
   readonly begin: (capabilities: JsonObject) => Promise<void>
-  /** The result of the request that begins a session, or describes the server, with the instructions for the client. */
-  readonly examineInstructions: (result: JsonObject) => Promise<JsonObject>
-  /** Reads a page of tools, and returns the definitions for the client. */
-  readonly examine: (result: unknown) => Promise<ReadonlyArray<unknown>>
+  /** Returns a result that describes the server, for the client. */
+  readonly examineServer: (result: JsonObject) => Promise<JsonObject>
+  /** Reads a page of tools, and returns the result for the client. */
+  readonly examineList: (result: JsonObject) => Promise<JsonObject>
   /**
    * Reads all pages, unless the tool is known from a list that is new enough. `meta`: that of the client's request, which names its version
    * of the protocol. Returns why the list is not known, as a sentence; undefined if it is.
@@ -47,14 +49,14 @@ export const makeServerTools = ({
     return definitions
   }
 
-  const examine: ServerTools["examine"] = async (result) => {
+  const examineList: ServerTools["examineList"] = async (result) => {
     const { nextCursor, tools } = listOf(result)
     const visible = await opened().examine(tools)
     if (nextCursor === undefined) {
       await opened().listed()
       listedAt = performance.now()
     }
-    return visible
+    return shownList(result, visible)
   }
 
   const readAll = async ({ progressToken: _, ...meta }: JsonObject): Promise<string | undefined> => {
@@ -67,8 +69,10 @@ export const makeServerTools = ({
       const response = await link().request("tools/list", params)
       if (response.state !== "answered") return response.reason
       if ("error" in response.outcome) return "It answered tools/list with an error."
-      await examine(response.outcome.result)
-      cursor = listOf(response.outcome.result).nextCursor
+      const { result } = response.outcome
+      if (!isObject(result)) return "It answered tools/list without a result."
+      await examineList(result)
+      cursor = listOf(result).nextCursor
       if (cursor === undefined) return undefined
     }
     return `Its list has more than ${MAX_PAGES} pages.`
@@ -78,11 +82,21 @@ export const makeServerTools = ({
     begin: async (capabilities) => {
       definitions ??= await (opening ??= open(capabilities))
     },
-    examineInstructions: async ({ instructions: sent, ...result }) => {
-      const instructions = await opened().examineInstructions(typeof sent === "string" ? sent : undefined)
-      return instructions === undefined ? result : { ...result, instructions }
+    examineServer: async (result) => {
+      const { instructions } = result
+      const serverInfo = serverInfoOf(result)
+      const definitions = opened()
+      return shownServer(result, {
+        instructions: await definitions.examinePart(
+          "instructions",
+          typeof instructions === "string" ? instructions : null
+        ),
+        // A server may leave it out.
+        serverInfo:
+          serverInfo === undefined ? null : await definitions.examinePart("server_info", toJson(serverInfo))
+      })
     },
-    examine,
+    examineList,
     refresh: async (tool, meta) => {
       const isFresh = performance.now() - listedAt < LIST_MILLIS
       return isFresh && opened().find(tool) !== undefined ? undefined : await readAll(meta)

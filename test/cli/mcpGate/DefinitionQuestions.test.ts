@@ -30,6 +30,7 @@ const pending: Verdict = { verdict: "pending", message: "waits", decision: step 
 const allowed: Verdict = { verdict: "allow", decision: { ...step, decision: "allow" } }
 
 const change = {
+  part: "tool_definition" as const,
   tool: "refund",
   old: { name: "refund" },
   new: { name: "refund", description: "Refunds." },

@@ -586,7 +586,8 @@ export const guarantees: ReadonlyArray<Guarantee> = [
       ...tests(
         "test/cli/mcpGate/McpGate",
         "the gate in front of an MCP server > passes on no call of a tool without an id, and no method that the protocol does not have",
-        "the gate in front of an MCP server > gives a client changed instructions only once a person has approved them"
+        "the gate in front of an MCP server > gives a client changed texts of the server about itself only once a person has approved them",
+        "the gate in front of an MCP server > gives a client no text of a list of tools beside their accepted definitions"
       ),
       ...tests(
         "test/cli/mcpGate/GateRun",
