@@ -69,7 +69,9 @@ export const wantedHooks = (installation: HookInstallation): Readonly<Record<str
     return {
       PreToolUse: hook(askSeconds, waiting),
       PermissionRequest: hook(askSeconds, waiting),
-      PostToolUse: hook(REPORT_SECONDS)
+      PostToolUse: hook(REPORT_SECONDS),
+      // Codex before 0.145 ignores it.
+      SessionEnd: hook(END_SECONDS)
     }
   }
   const target: Hook = http

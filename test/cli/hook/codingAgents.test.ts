@@ -480,6 +480,21 @@ layer(service(), options)("Codex itself", (it) => {
       })
   )
 
+  test("closes its agent session when it ends", [[shell("RAN")]], (place, _model, run, install) =>
+    Effect.gen(function* () {
+      yield* rulesOf(place.run, allowAll)
+      assert.strictEqual((yield* install("--trust")).code, 0)
+      yield* run
+      assert.deepStrictEqual(place.executed(), ["RAN"])
+      const { sessions } = yield* Effect.promise(() => place.run.client.sessions.list({ query: {} }))
+      const ended = sessions.filter(({ session_id }) => session_id !== place.run.session)
+      assert.deepStrictEqual(
+        ended.map(({ status }) => status),
+        ["closed"]
+      )
+    })
+  )
+
   test(
     "does not let a model write to a program that runs",
     [

@@ -163,7 +163,12 @@ describe("countersign hook install", () => {
       const file = path.join(directory, "home", ".codex", "hooks.json")
       assert.strictEqual(statSync(file).mode & 0o777, 0o600)
       const hooks = Object(read(file)["hooks"])
-      assert.deepStrictEqual(Object.keys(hooks), ["PreToolUse", "PermissionRequest", "PostToolUse"])
+      assert.deepStrictEqual(Object.keys(hooks), [
+        "PreToolUse",
+        "PermissionRequest",
+        "PostToolUse",
+        "SessionEnd"
+      ])
       assert.strictEqual(
         hooks.PreToolUse[0].hooks[0].command,
         `npx countersign hook codex --wait 9m ${ENDS_CLOSED}`
