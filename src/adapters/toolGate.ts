@@ -51,7 +51,8 @@ export interface GateSettings<Context = undefined> {
   /**
    * What a call is that has the ID, tool and arguments of a call with an outcome. `executed`: the same call, of a framework that repeats the
    * calls of a run which it resumes. It is denied. `new`: another call, of a model server that numbers the calls of each response anew
-   * (`call_0`). It gets a step and a decision of its own. Other arguments are another call in any case. Default: `executed`.
+   * (`call_0`). It gets a step and a decision of its own; before the first call has an outcome, it gets that call's decision. Other arguments
+   * are another call in any case. Default: `executed`.
    */
   readonly repeatedIds?: "executed" | "new"
   /**
