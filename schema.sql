@@ -224,7 +224,7 @@ CREATE TABLE approvals (
   proposal_step_id text COLLATE "C",
   rule_summary text,
   agent_summary text,
-  telling_arguments text,
+  arguments_line text,
   CONSTRAINT approvals_pkey PRIMARY KEY (org_id, approval_id),
   CONSTRAINT approvals_check CHECK (((status <> 'approved'::text) OR (quorum IS NULL) OR (approvals_given >= approvals_required))),
   CONSTRAINT approvals_decision_source_check CHECK ((decision_source = ANY (ARRAY['human'::text, 'timeout'::text, 'session_closed'::text]))),
@@ -283,7 +283,7 @@ COMMENT ON COLUMN approvals.proposal_expires_at IS 'Until when the proposal allo
 COMMENT ON COLUMN approvals.proposal_step_id IS 'Step that the proposal has allowed; null: none.';
 COMMENT ON COLUMN approvals.rule_summary IS 'What the step does: the template of the rule with the arguments; null: the rule has no template.';
 COMMENT ON COLUMN approvals.agent_summary IS 'What the agent claims that the step does; null: it claims nothing.';
-COMMENT ON COLUMN approvals.telling_arguments IS 'Most telling arguments on one line, for lists; null: there are none.';
+COMMENT ON COLUMN approvals.arguments_line IS 'The most important arguments on one line, for lists; null: there are none.';
 
 CREATE TABLE audit_chain (
   org_id text COLLATE "C" NOT NULL,

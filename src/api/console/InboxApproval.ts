@@ -8,7 +8,7 @@ import { ApprovalSnapshot } from "../SessionStream.ts"
 export const InboxLine = Schema.Struct({
   rule_summary: Approval.fields.rule_summary,
   agent_summary: Approval.fields.agent_summary,
-  /** The most telling arguments. Null: there are none. */
+  /** The most important arguments on one line. Null: there are none. */
   arguments: Schema.NullOr(Schema.String),
   /** The key that submitted the step. */
   requested_by: Actor,

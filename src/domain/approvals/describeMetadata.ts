@@ -1,6 +1,6 @@
 import type { Schema } from "effect"
 import { clip, describeText } from "./SummaryTemplate/describeValue.ts"
-import { isSecretName } from "./tellingArguments.ts"
+import { isSecretName } from "../redaction/Redaction/secretNames.ts"
 
 /** Longest line, and longest value in it, in characters. */
 const MAX_LINE = 80

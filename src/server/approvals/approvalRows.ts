@@ -51,7 +51,7 @@ export const ApprovalRow = Schema.Struct({
   rule_summary: Schema.NullOr(Schema.String),
   agent_summary: Schema.NullOr(Schema.String),
   /** Only written, and read by the console's list. */
-  telling_arguments: Schema.NullOr(Schema.String),
+  arguments_line: Schema.NullOr(Schema.String),
   status: ApprovalStatus,
   stage: ApprovalStage,
   requested_at: TimestampFromDate,

@@ -6,6 +6,7 @@ describe("describeMetadata", () => {
     const metadata = {
       ticket: "SUP-9001",
       api_token: "t",
+      mnemonic: "army van defense",
       tags: ["a"],
       customer: "Maria Weber",
       retries: 2,

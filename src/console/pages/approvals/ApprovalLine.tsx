@@ -1,7 +1,7 @@
 import type { InboxLine } from "../../../api/Console.ts"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 
-/** The effect of a step on one line: the rule's sentence, or else its tool with the agent's claim or its most telling arguments. */
+/** The effect of a step on one line: the rule's sentence, or else its tool with the agent's claim or its most important arguments. */
 export const ApprovalLine = ({
   line,
   tool

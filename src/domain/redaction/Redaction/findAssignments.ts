@@ -1,6 +1,6 @@
 import { hasDigit, hasLetter, hasSign, isExpression, isOpaque, isPath, isWordLike } from "./opaque.ts"
 import { isPlaceholder } from "./isPlaceholder.ts"
-import { isSecretName, isKeyName, isSomeKeyName } from "./secretNames.ts"
+import { isKeyName, isPasswordName, isSecretName, isSomeKeyName } from "./secretNames.ts"
 import { isIdentifier, isKnownFormat, isUuid, looksRandom } from "./looksRandom.ts"
 import { execFrom, execInParts } from "./execInParts.ts"
 import { hasSteps, MATCHES_PER_STEP } from "./steps.ts"
@@ -256,10 +256,6 @@ const isChange = (text: string, at: number): boolean =>
  */
 type NameKind = "password" | "pass" | "key" | "someKey" | "token"
 
-const passwordNames =
-  /(?:p(?:aa?)?ss?w(?:ors?|r)?d[0-9]{0,3}|passwort|passwrd|passphrase|passcode|pwd[0-9]{0,3}|pswd?|psk|kennwort|contrase[\u00f1n]a|senha|wachtwoord|has[l\u0142]o|heslo|parola|[s\u015f]ifre(?:si|niz|m)?|lozinka|geslo|salasana|jelsz[o\u00f3]|adgangskode|l[o\u00f6]senord|palavra-?passe|(?:^|[\W_])(?:clave|pw|mdp)|(?:[\W_]|db|user|admin|root|mail|smtp|ftp|sql)pass)$/i
-const camelPasswordNames = /[a-z](?:Pass|Pw)$/
-
 /** Words before `key` in a text. */
 const isSecretKey =
   /\b(?:api|access|secret|private|auth|authentication|authorization|signing|encryption|master|account|shared|admin|licen[cs]e|recovery|unseal|wpa|wi-?fi)[ -]$/i
@@ -271,7 +267,7 @@ const stems =
 /** Returns what kind of secret a name's last words denote: `the admin password`, `API key`. */
 const kindOf = (text: string, at: number, name: string): NameKind | undefined => {
   if (!stems.test(name)) return undefined
-  if (passwordNames.test(name) || camelPasswordNames.test(name)) return "password"
+  if (isPasswordName(name)) return "password"
   if (/^pass$/i.test(name)) {
     // The result of a test: `--- PASS: TestName`.
     if (/-{2,3} $/.test(before(text, at))) return undefined
@@ -330,11 +326,7 @@ const isPassphrase = (text: string): boolean =>
  */
 export const isSecretField = (name: string, text: string): boolean => {
   if (!/^[\x21-\x7e]{6,512}$/.test(text)) return false
-  if (
-    passwordNames.test(name) ||
-    camelPasswordNames.test(name) ||
-    (/^pass$/i.test(name) && !isWordLike(text))
-  ) {
+  if (isPasswordName(name) || (/^pass$/i.test(name) && !isWordLike(text))) {
     return (
       isSecretValue("password", text, false) &&
       !isExpression(text) &&

@@ -5,7 +5,7 @@ const secretWords = words(
   "secret secrets password passwd pwd passphrase passcode passkey pass passw token tokens auth authorization credential credentials creds " +
     "session sid cookie jwt bearer apikey accesskey secretkey privatekey signingkey encryptionkey apitoken accesstoken authtoken pat psk " +
     "clientsecret appsecret apisecret seed mnemonic senha wachtwoord haslo heslo parola sifre lozinka geslo salasana jelszo contrasena " +
-    "passwort kennwort crumb secretaccesskey totp connectionstring"
+    "passwort kennwort crumb secretaccesskey totp connectionstring pin cvv cvc"
 )
 
 /** Words before `key` that make it a secret, whatever the value looks like. */
@@ -40,6 +40,20 @@ const positionWords = words(
   "next page continuation sequence starting sync pagination cursor resume start end previous prev last upload nextpage"
 )
 
+/** Words before `tokens` that make it a number: `max_tokens`, `prompt_tokens`. */
+const countWords = words(
+  "max min total num input output prompt completion reasoning thinking cached generated remaining"
+)
+
+/** Last words of names of passwords, in the languages that the rules cover. */
+const passwordNames =
+  /(?:p(?:aa?)?ss?w(?:ors?|r)?d[0-9]{0,3}|passwort|passwrd|passphrase|passcode|pwd[0-9]{0,3}|pswd?|psk|kennwort|contrase[\u00f1n]a|senha|wachtwoord|has[l\u0142]o|heslo|parola|[s\u015f]ifre(?:si|niz|m)?|lozinka|geslo|salasana|jelsz[o\u00f3]|adgangskode|l[o\u00f6]senord|palavra-?passe|(?:^|[\W_])(?:clave|pw|mdp)|(?:[\W_]|db|user|admin|root|mail|smtp|ftp|sql)pass)$/i
+const camelPasswordNames = /[a-z](?:Pass|Pw)$/
+
+/** Whether passwords are stored under names like this. */
+export const isPasswordName = (name: string): boolean =>
+  passwordNames.test(name) || camelPasswordNames.test(name)
+
 /** Splits a name into words: camel case, snake case or any other separator. */
 const partsOf = (name: string): ReadonlyArray<string> =>
   name
@@ -54,25 +68,36 @@ const withoutNumber = (part: string): string => /^(?!auth0)([a-z]{3,})[0-9]{1,3}
 
 const isNumber = (part: string): boolean => /^[0-9]+$/.test(part)
 
-/** Whether secrets are stored under names like this. Not sufficient alone: the value is checked too. */
+/** Characters at the end of a name that decide. */
+const MAX_NAME = 128
+
+/**
+ * Whether secrets are stored under names like this. Sufficient to leave a value out of a summary; redaction checks the
+ * value too.
+ */
 export const isSecretName = (name: string): boolean => {
-  if (name.length > 128) return false
-  const parts = partsOf(name)
+  const end = name.slice(-MAX_NAME)
+  if (isPasswordName(end)) return true
+  const parts = partsOf(end)
   const last = parts.findLast((part) => !isNumber(part))
   if (last === undefined || harmless.has(last) || parts.includes("public") || parts.includes("publishable"))
     return false
   if (/^tokens?$/.test(last) && parts.some((part) => positionWords.has(part))) return false
+  if (last === "tokens" && parts.some((part) => countWords.has(part))) return false
   return (
     /^[a-z]{2,}(?:token|secret|apikey|passwo?r?d)$/.test(last) ||
     parts.some(
-      (part, index) => secretWords.has(part) || (part === "key" && keyWords.has(parts[index - 1] ?? ""))
+      (part, index) =>
+        secretWords.has(part) ||
+        (part === "key" && keyWords.has(parts[index - 1] ?? "")) ||
+        (part === "string" && parts[index - 1] === "connection")
     )
   )
 }
 
 /** Words of secret names that identifiers also have. */
 const looseWords = words(
-  "token tokens auth authorization credential credentials creds session sid cookie jwt seed pat pass"
+  "token tokens auth authorization credential credentials creds session sid cookie jwt seed pat pass pin cvv cvc"
 )
 
 /** Words before `token` that make it an identifier: `session_token`, but not `server_token`. */
@@ -93,7 +118,7 @@ export const isKeyName = (name: string): boolean => {
 
 /** Whether a name ends in `key` without saying which: `datadogKey`, but not `sortKey` or `publicKey`. Its value must look random. */
 export const isSomeKeyName = (name: string): boolean => {
-  if (name.length > 128) return false
+  if (name.length > MAX_NAME) return false
   const parts = partsOf(name).filter((part) => !isNumber(part))
   const last = parts.at(-1) ?? ""
   if (/^(?!monkey|turkey|hockey|jockey|donkey|whiskey)[a-z]+key$/.test(last))

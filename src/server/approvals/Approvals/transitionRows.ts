@@ -10,7 +10,7 @@ import { approvalCounts, countedApprovalColumns } from "../approvalCounts.ts"
 import { ApprovalRow, stateOf, withoutProposal } from "../approvalRows.ts"
 
 /** No transition writes or sends the arguments, or what tells of them. */
-const withoutContent = { arguments: null, rule_summary: null, agent_summary: null, telling_arguments: null }
+const withoutContent = { arguments: null, rule_summary: null, agent_summary: null, arguments_line: null }
 
 /** Columns that are not read. A pending approval has no proposal. */
 type UnreadColumn = keyof typeof withoutContent | keyof typeof withoutProposal

@@ -121,12 +121,12 @@ export const stepChange = (
                 inserted_approvals AS (
                   INSERT INTO approvals (
                     org_id, approval_id, session_id, step_id, task_id, tool, action_class, arguments, arguments_bytes, arguments_digest,
-                    rule_summary, agent_summary, telling_arguments, status, stage, requested_at, requested_by_id, review_deadline_at, escalation_deadline_at, expires_at,
+                    rule_summary, agent_summary, arguments_line, status, stage, requested_at, requested_by_id, review_deadline_at, escalation_deadline_at, expires_at,
                     expiring_seconds, timeout_action, self_approval, quorum, approvals_required, next_due_at
                   )
                   SELECT
                     a.org_id, n.approval_id, a.session_id, n.step_id, n.task_id, n.tool, n.action_class, n.arguments::json,
-                    coalesce(octet_length(n.arguments), 0), n.arguments_digest, p.rule_summary, p.agent_summary, p.telling_arguments, 'pending', 'reviewer', a.at, n.requested_by_id,
+                    coalesce(octet_length(n.arguments), 0), n.arguments_digest, p.rule_summary, p.agent_summary, p.arguments_line, 'pending', 'reviewer', a.at, n.requested_by_id,
                     p.review_deadline_at, p.escalation_deadline_at, p.review_deadline_at, p.expiring_seconds, p.timeout_action,
                     p.self_approval, p.quorum::json, p.approvals_required, p.next_due_at
                   FROM unnest(
@@ -141,10 +141,10 @@ export const stepChange = (
                     ${timestamptzArray(rows.map((row) => nextTransitionAt(stateOf(row))))}::timestamptz[],
                     ${textArray(rows.map((row) => row.rule_summary))}::text[],
                     ${textArray(rows.map((row) => row.agent_summary))}::text[],
-                    ${textArray(rows.map((row) => row.telling_arguments))}::text[]
+                    ${textArray(rows.map((row) => row.arguments_line))}::text[]
                   ) AS p (
                     op, review_deadline_at, escalation_deadline_at, expiring_seconds, timeout_action, self_approval, quorum,
-                    approvals_required, next_due_at, rule_summary, agent_summary, telling_arguments
+                    approvals_required, next_due_at, rule_summary, agent_summary, arguments_line
                   )
                     JOIN new_steps n ON n.op = p.op
                     JOIN numbered a ON a.op = p.op

@@ -2,7 +2,7 @@ import type { StepRequest } from "../../../api/AgentSessions.ts"
 import type { Ruling } from "../../../domain/approvals/ApprovalRule.ts"
 import { requestApproval } from "../../../domain/approvals/ApprovalState.ts"
 import { renderSummary } from "../../../domain/approvals/SummaryTemplate.ts"
-import { tellingArguments } from "../../../domain/approvals/tellingArguments.ts"
+import { describeArguments } from "../../../domain/approvals/describeArguments.ts"
 import type { ApprovalId, SessionId } from "../../../domain/Ids.ts"
 import type { Principal } from "../../../domain/identity/Principal.ts"
 import type { Timestamp } from "../../../domain/Time.ts"
@@ -36,7 +36,7 @@ export const newApproval = (
     arguments_digest,
     rule_summary: ruling.summary === undefined ? null : renderSummary(ruling.summary, step.arguments),
     agent_summary: step.summary === undefined || step.summary?.trim() === "" ? null : step.summary,
-    telling_arguments: tellingArguments(step.arguments),
+    arguments_line: describeArguments(step.arguments),
     requested_at: now,
     requested_by_id: actor.id,
     status: state.status,

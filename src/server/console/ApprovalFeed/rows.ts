@@ -22,7 +22,7 @@ const MAX_LINE_METADATA = 2_048
 const lineFields = {
   rule_summary: Schema.NullOr(Schema.String),
   agent_summary: Schema.NullOr(Schema.String),
-  telling_arguments: Schema.NullOr(Schema.String),
+  arguments_line: Schema.NullOr(Schema.String),
   requested_by_id: KeyId,
   requested_by_name: Schema.NullOr(Schema.String),
   self_approval: Schema.Boolean,
@@ -44,7 +44,7 @@ type LineRow = Schema.Struct.Type<typeof lineFields>
 const toLine = (row: LineRow, canReadSessions: boolean): InboxLine => ({
   rule_summary: row.rule_summary,
   agent_summary: row.agent_summary,
-  arguments: row.telling_arguments,
+  arguments: row.arguments_line,
   requested_by: { id: row.requested_by_id, name: row.requested_by_name ?? row.requested_by_id },
   self_approval: row.self_approval,
   about: canReadSessions && row.metadata !== null ? describeMetadata(row.metadata) : null
@@ -176,7 +176,7 @@ export const changedApprovals = Effect.fnUntraced(function* (
       (event.data->'approval')::text AS approval,
       approvals.rule_summary,
       approvals.agent_summary,
-      approvals.telling_arguments,
+      approvals.arguments_line,
       approvals.requested_by_id,
       approvals.self_approval,
       ${sql.literal(lineColumns)}

@@ -20,7 +20,7 @@ const pending = (digit: string, argumentsText: string | null = null): ApprovalRo
   arguments_digest: "digest",
   rule_summary: null,
   agent_summary: null,
-  telling_arguments: null,
+  arguments_line: null,
   status: "pending",
   stage: "reviewer",
   requested_at: at(0),

@@ -110,7 +110,7 @@ CREATE TABLE approvals (
   proposal_step_id text COLLATE "C", -- Step that the proposal has allowed; null: none.
   rule_summary text, -- What the step does: the template of the rule with the arguments; null: the rule has no template.
   agent_summary text, -- What the agent claims that the step does; null: it claims nothing.
-  telling_arguments text, -- Most telling arguments on one line, for lists; null: there are none.
+  arguments_line text, -- The most important arguments on one line, for lists; null: there are none.
   PRIMARY KEY (org_id, approval_id),
   CHECK (decision_source IN ('human', 'timeout', 'session_closed')),
   CHECK (outcome IN ('allow', 'reject')),

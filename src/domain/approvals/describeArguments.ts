@@ -1,17 +1,18 @@
 import type { Schema } from "effect"
+import { isSecretName } from "../redaction/Redaction/secretNames.ts"
 import { isArray } from "./CompiledRules/resolvePointer.ts"
 import { clip, describeText } from "./SummaryTemplate/describeValue.ts"
 
 /** Longest line, and longest value in it, in characters. */
-export const MAX_TELLING_ARGUMENTS = 160
+export const MAX_ARGUMENTS_LINE = 160
 const MAX_VALUE = 60
 
 /** Most members of the line, and most that are looked at. */
 const MAX_SHOWN = 4
 const MAX_SEEN = 200
 
-/** Names of members that tell the effect of a step, the more telling first. */
-const TELLING: ReadonlyArray<RegExp> = [
+/** Names of members that show the effect of a step, the most important first. */
+const IMPORTANT: ReadonlyArray<RegExp> = [
   /amount|total|price|cents|sum|quantity|qty|count/iu,
   /^(?:to|cc|bcc)$|recipient|e?mail|customer|user|account|owner|name$/iu,
   /(?:^|_)(?:order|invoice|ticket|issue|case|contract|payment)|(?:^|_|[a-z])(?:id|number|no|ref)$/iu,
@@ -19,31 +20,22 @@ const TELLING: ReadonlyArray<RegExp> = [
   /subject|title|reason|currency|status|action/iu
 ]
 
-/** Names of members that are likely secrets. A line of a list and a notification must not show them. */
-const SECRET =
-  /secret|passw|passphrase|token|credential|authori[sz]ation|api_?-?key|private_?-?key|cookie|pin$|cvv|cvc/iu
-
-/** Whether a member of this name is likely a secret. */
-export const isSecretName = (name: string): boolean => SECRET.test(name)
-
 interface Member {
   readonly name: string
   readonly value: string
   readonly rank: number
 }
 
-/** The members of an object, with the members of nested objects. */
+/** The members of an object, with the members of nested objects. Likely secrets and objects are null. */
 function* membersOf(
   value: Schema.JsonObject,
   prefix = ""
 ): Generator<readonly [name: string, value: Schema.Json]> {
   for (const [name, member] of Object.entries(value)) {
-    if (SECRET.test(name)) continue
-    if (typeof member === "object" && member !== null && !isArray(member)) {
-      if (prefix === "") yield* membersOf(member, `${name}.`)
-    } else {
-      yield [`${prefix}${name}`, member]
-    }
+    const isObject = typeof member === "object" && member !== null && !isArray(member)
+    const isSecret = isSecretName(name)
+    yield [`${prefix}${name}`, isObject || isSecret ? null : member]
+    if (isObject && !isSecret && prefix === "") yield* membersOf(member, `${name}.`)
   }
 }
 
@@ -55,15 +47,15 @@ const describe = (value: Schema.Json): string | undefined => {
 }
 
 const rankOf = (name: string): number => {
-  const rank = TELLING.findIndex((pattern) => pattern.test(name))
-  return rank < 0 ? TELLING.length : rank
+  const rank = IMPORTANT.findIndex((pattern) => pattern.test(name))
+  return rank < 0 ? IMPORTANT.length : rank
 }
 
 /**
- * The most telling arguments of a step on one line, such as `amount_cents 129000 · order 4711`; null if there are none. For lists in which
+ * The most important arguments of a step on one line, such as `amount_cents 129000 · order 4711`; null if there are none. For lists in which
  * steps of the same tool must be told apart, without reading their arguments.
  */
-export const tellingArguments = (stepArguments: Schema.Json | undefined): string | null => {
+export const describeArguments = (stepArguments: Schema.Json | undefined): string | null => {
   if (stepArguments === undefined || stepArguments === null) return null
   if (typeof stepArguments !== "object" || isArray(stepArguments)) return describe(stepArguments) ?? null
   const members: Array<Member> = []
@@ -78,5 +70,5 @@ export const tellingArguments = (stepArguments: Schema.Json | undefined): string
     .slice(0, MAX_SHOWN)
     .map(({ name, value }) => `${name} ${value}`)
     .join(" · ")
-  return line === "" ? null : clip(line, MAX_TELLING_ARGUMENTS)
+  return line === "" ? null : clip(line, MAX_ARGUMENTS_LINE)
 }
