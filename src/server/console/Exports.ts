@@ -15,10 +15,9 @@ import { atomic } from "../store/transaction.ts"
 import type { ExportedList } from "./Exports/exportedLists.ts"
 
 /** An export that a person asks for. */
-export interface ExportRequest<Item, Id extends string, E> {
+export interface ExportRequest<Item, Filter, Id extends string, E> {
   readonly format: ExportFormat
-  /** The filters of the list, for the audit log. */
-  readonly filter: Readonly<Record<string, Schema.Json | undefined>>
+  readonly filter: Filter
   /** Reads a page of the list. */
   readonly read: (request: PageRequest<Id>) => Effect.Effect<Page<Item, Id>, E>
 }
@@ -34,10 +33,10 @@ export class Exports extends Context.Service<
      * Makes the response that streams a list. The first page is read before, so that a list that does not exist fails with a problem.
      * A failure after that breaks the connection, so that the browser reports an incomplete download.
      */
-    readonly respond: <Item, Encoded, Id extends string, E>(
+    readonly respond: <Item, Encoded, Filter, Id extends string, E>(
       principal: Principal,
-      list: ExportedList<Item, Encoded>,
-      request: ExportRequest<Item, Id, E>
+      list: ExportedList<Item, Encoded, Filter>,
+      request: ExportRequest<Item, Filter, Id, E>
     ) => Effect.Effect<HttpServerResponse.HttpServerResponse, E | RateLimited>
     /** Exports that are being sent to an organization. */
     readonly running: (org_id: OrgId) => number
@@ -79,7 +78,10 @@ export class Exports extends Context.Service<
           }
           const first = yield* read({ limit: MAX_LIMIT })
           yield* atomically(
-            audit.record(principal, "list.exported", list.name, { format, ...definedMembers(filter) })
+            audit.record(principal, "list.exported", list.name, {
+              format,
+              ...definedMembers(Schema.encodeSync(list.filter)(filter))
+            })
           )
           const at = DateTime.formatIso(yield* clock.now)
           const { contentType, encode, head } = formatOf(list, format)
@@ -121,7 +123,7 @@ const TOO_MANY = `Too many concurrent exports of this organization: ${MAX_CONCUR
 const BYTE_ORDER_MARK = "\uFEFF"
 
 const formatOf = <Item, Encoded>(
-  { columns, item }: ExportedList<Item, Encoded>,
+  { columns, item }: Pick<ExportedList<Item, Encoded, never>, "columns" | "item">,
   format: ExportFormat
 ): {
   readonly contentType: string

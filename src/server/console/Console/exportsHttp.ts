@@ -1,28 +1,20 @@
-import { Effect, Schema } from "effect"
+import { Context, Effect } from "effect"
 import { HttpApiBuilder } from "effect/http-api"
-import { auditFilter } from "../../../api/AuditLog.ts"
 import { Authorized } from "../../../api/Authorization.ts"
 import { ConsoleApi } from "../../../api/Console.ts"
-import { closedFilter } from "../../../api/console/ClosedApprovals.ts"
-import { deliveryFilter } from "../../../api/console/Deliveries.ts"
-import { feedbackFilter } from "../../../api/Feedback.ts"
+import type { DeliveryFilter } from "../../../api/console/Deliveries.ts"
+import type { ExportFormat } from "../../../api/console/Exports.ts"
+import type { RunRowFilter } from "../../../api/console/RunRows.ts"
 import type { PageRequest } from "../../../api/Pagination.ts"
-import { runFilter } from "../../../api/Runs.ts"
-import type {
-  AuditEntryId,
-  DeliveryId,
-  FeedbackId,
-  KeyId,
-  RunId,
-  SessionId,
-  TaskId
-} from "../../../domain/Ids.ts"
+import type { DeliveryId, RunId } from "../../../domain/Ids.ts"
+import type { Scope } from "../../../domain/identity/Scope.ts"
 import { Sessions } from "../../approvals/Sessions.ts"
 import { ApiKeys } from "../../identity/ApiKeys.ts"
 import { Audit } from "../../identity/Audit.ts"
 import { Notifications } from "../../notifications/Notifications.ts"
 import { Feedback } from "../../tasks/Feedback.ts"
 import { RunLog } from "../../tasks/RunLog.ts"
+import type { Page } from "../../store/Pagination.ts"
 import { Tasks } from "../../tasks/Tasks.ts"
 import { ClosedApprovals } from "../ClosedApprovals.ts"
 import { ConsoleDeliveries } from "../ConsoleDeliveries.ts"
@@ -32,18 +24,13 @@ import {
   closedApprovalsExport,
   deliveriesExport,
   endpointsExport,
+  type ExportedList,
   feedbackExport,
   keysExport,
   runsExport,
   sessionsExport,
   tasksExport
 } from "../Exports/exportedLists.ts"
-
-const encodeClosedFilter = Schema.encodeSync(Schema.Struct(closedFilter))
-const encodeAuditFilter = Schema.encodeSync(Schema.Struct(auditFilter))
-const encodeDeliveryFilter = Schema.encodeSync(Schema.Struct(deliveryFilter))
-const encodeFeedbackFilter = Schema.encodeSync(Schema.Struct(feedbackFilter))
-const encodeRunFilter = Schema.encodeSync(Schema.Struct(runFilter))
 
 /** The handlers of `/console/exports`. */
 export const ConsoleExportsHttp = HttpApiBuilder.group(
@@ -60,117 +47,63 @@ export const ConsoleExportsHttp = HttpApiBuilder.group(
     const deliveries = yield* ConsoleDeliveries
     const notifications = yield* Notifications
     const tasks = yield* Tasks
-    return handlers.handleAll({
-      sessions: Effect.fnUntraced(function* ({ query: { format, ...filter } }) {
-        const scope = Authorized("sessions.read")
-        const principal = yield* scope
-        return yield* exports.respond(principal, sessionsExport, {
+    const listRuns = ({ task_id, ...request }: PageRequest<RunId> & RunRowFilter) =>
+      runs.list(task_id, request)
+
+    /** Responds with a list as a file. Its pages are read with the principal of the request. */
+    const respond = <S extends Scope, Item, Encoded, Filter, Id extends string, E>(
+      scope: S,
+      list: ExportedList<Item, Encoded, Filter>,
+      format: ExportFormat,
+      filter: Filter,
+      read: (request: PageRequest<Id> & Filter) => Effect.Effect<Page<Item, Id>, E, Authorized<S>>
+    ) =>
+      Effect.flatMap(Authorized(scope), (principal) =>
+        exports.respond(principal, list, {
           format,
           filter,
-          read: (page: PageRequest<SessionId>) =>
-            Effect.provideService(sessions.list({ ...page, ...filter }), scope, principal)
-        })
-      }),
-      closed_approvals: Effect.fnUntraced(function* ({ query: { format, ...filter } }) {
-        const scope = Authorized("approvals.read")
-        const principal = yield* scope
-        return yield* exports.respond(principal, closedApprovalsExport, {
-          format,
-          filter: encodeClosedFilter(filter),
-          read: ({ cursor }: PageRequest<string>) =>
-            Effect.provideService(closed.export(filter, cursor), scope, principal)
-        })
-      }),
-      audit_log: Effect.fnUntraced(function* ({ query: { format, ...filter } }) {
-        const scope = Authorized("approvals.admin")
-        const principal = yield* scope
-        return yield* exports.respond(principal, auditLogExport, {
-          format,
-          filter: encodeAuditFilter(filter),
-          read: (page: PageRequest<AuditEntryId>) =>
-            Effect.provideService(audit.list({ ...page, ...filter }), scope, principal)
-        })
-      }),
-      feedback: Effect.fnUntraced(function* ({ query: { format, ...filter } }) {
-        const scope = Authorized("feedback.read")
-        const principal = yield* scope
-        return yield* exports.respond(principal, feedbackExport, {
-          format,
-          filter: encodeFeedbackFilter(filter),
-          read: (page: PageRequest<FeedbackId>) =>
-            Effect.provideService(feedback.list({ ...page, ...filter }), scope, principal)
-        })
-      }),
-      runs: Effect.fnUntraced(function* ({ params: { id: task_id }, query: { format, ...filter } }) {
-        const scope = Authorized("runs.read")
-        const principal = yield* scope
-        return yield* exports.respond(principal, runsExport, {
-          format,
-          filter: { task_id, ...encodeRunFilter(filter) },
-          read: (page: PageRequest<RunId>) =>
-            Effect.provideService(runs.list(task_id, { ...page, ...filter }), scope, principal)
-        })
-      }),
-      all_runs: Effect.fnUntraced(function* ({ query: { format, task_id, ...filter } }) {
-        const scope = Authorized("runs.read")
-        const principal = yield* scope
-        return yield* exports.respond(principal, runsExport, {
-          format,
-          filter: { task_id, ...encodeRunFilter(filter) },
-          read: (page: PageRequest<RunId>) =>
-            Effect.provideService(runs.list(task_id, { ...page, ...filter }), scope, principal)
-        })
-      }),
-      keys: Effect.fnUntraced(function* ({ query: { format, ...filter } }) {
-        const scope = Authorized("keys.write")
-        const principal = yield* scope
-        return yield* exports.respond(principal, keysExport, {
-          format,
-          filter,
-          read: (page: PageRequest<KeyId>) =>
-            Effect.provideService(keys.list({ ...page, ...filter }), scope, principal)
-        })
-      }),
-      deliveries: Effect.fnUntraced(function* ({ query: { format, ...filter } }) {
-        const scope = Authorized("org_config.read")
-        const principal = yield* scope
-        return yield* exports.respond(principal, deliveriesExport, {
-          format,
-          filter: encodeDeliveryFilter(filter),
-          read: ({ cursor }: PageRequest<DeliveryId>) =>
-            Effect.map(
-              Effect.provideService(
-                deliveries.list(cursor === undefined ? filter : { ...filter, cursor }),
-                scope,
-                principal
-              ),
-              (page) => ({ items: page.deliveries, next_cursor: page.next_cursor })
+          read: (page: PageRequest<Id>) =>
+            Effect.updateContext(read({ ...page, ...filter }), (context: Context.Context<never>) =>
+              Context.add(context, Authorized(scope), principal)
             )
         })
-      }),
-      endpoints: Effect.fnUntraced(function* ({ query: { format } }) {
-        const scope = Authorized("org_config.read")
-        const principal = yield* scope
-        return yield* exports.respond(principal, endpointsExport, {
+      )
+
+    return handlers.handleAll({
+      sessions: ({ query: { format, ...filter } }) =>
+        respond("sessions.read", sessionsExport, format, filter, sessions.list),
+      closed_approvals: ({ query: { format, ...filter } }) =>
+        respond("approvals.read", closedApprovalsExport, format, filter, ({ cursor }: PageRequest<string>) =>
+          closed.export(filter, cursor)
+        ),
+      audit_log: ({ query: { format, ...filter } }) =>
+        respond("approvals.admin", auditLogExport, format, filter, audit.list),
+      feedback: ({ query: { format, ...filter } }) =>
+        respond("feedback.read", feedbackExport, format, filter, feedback.list),
+      runs: ({ params: { id: task_id }, query: { format, ...filter } }) =>
+        respond("runs.read", runsExport, format, { task_id, ...filter }, listRuns),
+      all_runs: ({ query: { format, ...filter } }) =>
+        respond("runs.read", runsExport, format, filter, listRuns),
+      keys: ({ query: { format, ...filter } }) =>
+        respond("keys.write", keysExport, format, filter, keys.list),
+      deliveries: ({ query: { format, ...filter } }) =>
+        respond(
+          "org_config.read",
+          deliveriesExport,
           format,
-          filter: {},
-          // At most 50 of an organization.
-          read: () =>
-            Effect.map(Effect.provideService(notifications.list, scope, principal), ({ endpoints }) => ({
-              items: endpoints,
-              next_cursor: null
+          filter,
+          (request: PageRequest<DeliveryId> & DeliveryFilter) =>
+            Effect.map(deliveries.list(request), (page) => ({
+              items: page.deliveries,
+              next_cursor: page.next_cursor
             }))
-        })
-      }),
-      tasks: Effect.fnUntraced(function* ({ query: { format } }) {
-        const scope = Authorized("tasks.read")
-        const principal = yield* scope
-        return yield* exports.respond(principal, tasksExport, {
-          format,
-          filter: {},
-          read: (page: PageRequest<TaskId>) => Effect.provideService(tasks.list(page), scope, principal)
-        })
-      })
+        ),
+      // At most 50 of an organization.
+      endpoints: ({ query: { format } }) =>
+        respond("org_config.read", endpointsExport, format, {}, () =>
+          Effect.map(notifications.list, ({ endpoints }) => ({ items: endpoints, next_cursor: null }))
+        ),
+      tasks: ({ query: { format } }) => respond("tasks.read", tasksExport, format, {}, tasks.list)
     })
   })
 )

@@ -1,6 +1,12 @@
 /** The lists that the console exports: the records as the API returns them, and the columns of their CSV. */
-import type { Schema } from "effect"
-import { LoggedDelivery } from "../../../api/console/Deliveries.ts"
+import { Schema } from "effect"
+import { agentSessionFilter } from "../../../api/AgentSessions.ts"
+import { apiKeyFilter } from "../../../api/ApiKeys.ts"
+import { auditFilter } from "../../../api/AuditLog.ts"
+import { closedFilter } from "../../../api/console/ClosedApprovals.ts"
+import { deliveryFilter, LoggedDelivery } from "../../../api/console/Deliveries.ts"
+import { runRowFilter } from "../../../api/console/RunRows.ts"
+import { feedbackFilter } from "../../../api/Feedback.ts"
 import { AgentSession } from "../../../domain/approvals/AgentSession.ts"
 import { Approval } from "../../../domain/approvals/Approval.ts"
 import type { CsvValue } from "../../../domain/csv.ts"
@@ -12,18 +18,27 @@ import { RunRecord } from "../../../domain/tasks/Run.ts"
 import { Task } from "../../../domain/tasks/Task.ts"
 
 /** A list with a file format. */
-export interface ExportedList<Item, Encoded> {
+export interface ExportedList<Item, Encoded, Filter> {
   /** In file names and in the audit log. */
   readonly name: string
+  /** The filters of the list, which the audit log shows as they are encoded. */
+  readonly filter: Schema.Codec<Filter, Readonly<Record<string, Schema.Json | undefined>>>
   readonly item: Schema.Codec<Item, Encoded>
   /** The columns of the CSV, in order: each returns its value of an encoded record. */
   readonly columns: Readonly<Record<string, (record: Encoded) => CsvValue | undefined>>
 }
 
-const exportedList = <Item, Encoded>(list: ExportedList<Item, Encoded>): ExportedList<Item, Encoded> => list
+const exportedList = <Item, Encoded, Fields extends Schema.Struct.Fields>({
+  filter,
+  ...list
+}: Omit<ExportedList<Item, Encoded, never>, "filter"> & { readonly filter: Fields }) => ({
+  ...list,
+  filter: Schema.Struct(filter)
+})
 
 export const sessionsExport = exportedList({
   name: "sessions",
+  filter: agentSessionFilter,
   item: AgentSession,
   columns: {
     session_id: (one) => one.session_id,
@@ -40,6 +55,7 @@ export const sessionsExport = exportedList({
 
 export const closedApprovalsExport = exportedList({
   name: "closed-approvals",
+  filter: closedFilter,
   item: Approval,
   columns: {
     approval_id: (one) => one.approval_id,
@@ -68,6 +84,7 @@ export const closedApprovalsExport = exportedList({
 
 export const auditLogExport = exportedList({
   name: "audit-log",
+  filter: auditFilter,
   item: AuditEntry,
   columns: {
     id: (one) => one.id,
@@ -83,6 +100,7 @@ export const auditLogExport = exportedList({
 
 export const feedbackExport = exportedList({
   name: "feedback",
+  filter: feedbackFilter,
   item: FeedbackRecord,
   columns: {
     id: (one) => one.id,
@@ -108,6 +126,7 @@ export const feedbackExport = exportedList({
 
 export const runsExport = exportedList({
   name: "runs",
+  filter: runRowFilter,
   item: RunRecord,
   columns: {
     trace_id: (one) => one.trace_id,
@@ -133,6 +152,7 @@ export const runsExport = exportedList({
 
 export const keysExport = exportedList({
   name: "api-keys",
+  filter: apiKeyFilter,
   item: ApiKey,
   columns: {
     id: (one) => one.id,
@@ -155,6 +175,7 @@ export const keysExport = exportedList({
 
 export const deliveriesExport = exportedList({
   name: "deliveries",
+  filter: deliveryFilter,
   item: LoggedDelivery,
   columns: {
     id: (one) => one.id,
@@ -176,6 +197,7 @@ export const deliveriesExport = exportedList({
 
 export const endpointsExport = exportedList({
   name: "webhook-endpoints",
+  filter: {},
   item: NotificationEndpoint,
   columns: {
     id: (one) => one.id,
@@ -196,6 +218,7 @@ export const endpointsExport = exportedList({
 
 export const tasksExport = exportedList({
   name: "tasks",
+  filter: {},
   item: Task,
   columns: {
     id: (one) => one.id,
