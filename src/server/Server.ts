@@ -12,20 +12,16 @@ import type { Authentication as AuthenticationMiddleware } from "../api/Authoriz
 import { EndUserFeedbackApi } from "../api/EndUserFeedback.ts"
 import { MAX_STEP_ID_LENGTH } from "../domain/Ids.ts"
 import { ApiKeys } from "./identity/ApiKeys.ts"
-import { ApiKeysHttp } from "./identity/ApiKeys/http.ts"
 import { layerAuthenticationRefusals } from "./identity/AuthenticationRefusals.ts"
 import { ApprovalFeed } from "./console/ApprovalFeed.ts"
 import { makeApprovalCollector } from "./approvals/pendingApprovals.ts"
 import { Approvals } from "./approvals/Approvals.ts"
-import { ApprovalsHttp } from "./approvals/Approvals/http.ts"
 import { Audit } from "./identity/Audit.ts"
 import { AuditChain } from "./identity/AuditChain.ts"
-import { AuditLogHttp } from "./identity/Audit/http.ts"
 import * as AuditRetention from "./identity/Audit/Retention.ts"
 import * as KeyRetention from "./identity/ApiKeys/Retention.ts"
 import * as Authentication from "./http/Authentication.ts"
 import { Comparisons } from "./tasks/Comparisons.ts"
-import { ComparisonsHttp } from "./tasks/Comparisons/http.ts"
 import { layerComparisonSpans } from "./tasks/Comparisons/layerComparisonSpans.ts"
 import { layerWorker } from "./concurrency/Worker.ts"
 import { ClientAddress } from "./http/ClientAddress.ts"
@@ -36,12 +32,9 @@ import { makeDataDirectoryCollector } from "./store/dataDirectoryCollector.ts"
 import { makeDatabaseCollector } from "./store/Database/metricCollector.ts"
 import { layerMigrated } from "./store/migrate.ts"
 import { Datasets } from "./tasks/Datasets.ts"
-import { DatasetsHttp } from "./tasks/Datasets/http.ts"
 import * as DataRetention from "./deletion/DataRetention.ts"
 import { Deletions } from "./deletion/Deletions.ts"
-import { DeletionsHttp } from "./deletion/Deletions/http.ts"
 import { RetentionSettings } from "./deletion/RetentionSettings.ts"
-import { RetentionSettingsHttp } from "./deletion/RetentionSettings/http.ts"
 import { Deadlines } from "./approvals/Deadlines.ts"
 import { Delivery, ENGINE_CONNECTIONS } from "./delivery/Delivery.ts"
 import { makeDeliveryCollector } from "./delivery/Delivery/metricCollector.ts"
@@ -54,11 +47,8 @@ import * as MailChannel from "./notifications/Email/MailChannel.ts"
 import * as EndUserFeedback from "./http/EndUserFeedback.ts"
 import { EndUsers } from "./tasks/EndUsers.ts"
 import { Feedback } from "./tasks/Feedback.ts"
-import { FeedbackHttp } from "./tasks/Feedback/http.ts"
 import { FeedbackSettings } from "./tasks/FeedbackSettings.ts"
-import { FeedbackSettingsHttp } from "./tasks/FeedbackSettings/http.ts"
 import { FeedbackTokens } from "./tasks/FeedbackTokens.ts"
-import { EndUserFeedbackHttp } from "./tasks/FeedbackTokens/http.ts"
 import * as FeedbackTokenRetention from "./tasks/FeedbackTokens/Retention.ts"
 import { layerConsoleServices } from "./console/layerConsoleServices.ts"
 import { layerProcessClock, processClock } from "./concurrency/processClock.ts"
@@ -78,7 +68,6 @@ import * as LeakedKeys from "./http/LeakedKeys.ts"
 import { MailTransport } from "./notifications/MailTransport.ts"
 import * as EndpointOutages from "./notifications/EndpointOutages.ts"
 import { Notifications } from "./notifications/Notifications.ts"
-import { NotificationsHttp } from "./notifications/Notifications/http.ts"
 import { RecentEvents } from "./notifications/Notifications/RecentEvents.ts"
 import * as WebhookChannel from "./notifications/Notifications/WebhookChannel.ts"
 import { layerVerificationLinks } from "./notifications/layerVerificationLinks.ts"
@@ -95,26 +84,19 @@ import { OpenAi } from "./tasks/Providers/OpenAi.ts"
 import { Anthropic } from "./tasks/Providers/Anthropic.ts"
 import { RateLimits } from "./http/RateLimits.ts"
 import { Canaries } from "./tasks/Canaries.ts"
-import { CanariesHttp } from "./tasks/Canaries/http.ts"
 import { Releases } from "./tasks/Releases.ts"
-import { ReleasesHttp } from "./tasks/Releases/http.ts"
 import * as RequestBody from "./http/RequestBody.ts"
 import * as RequestLog from "./http/RequestLog.ts"
 import { WorkLimits } from "./http/WorkLimits.ts"
-import { RequestCharges } from "./identity/RequestCharges.ts"
 import { RedactionSettings } from "./redaction/RedactionSettings.ts"
-import { RedactionSettingsHttp } from "./redaction/RedactionSettings/http.ts"
 import { Grants } from "./approvals/Grants.ts"
-import { GrantsHttp } from "./approvals/Grants/http.ts"
 import { Rules } from "./approvals/Rules.ts"
-import { RulesHttp } from "./approvals/Rules/http.ts"
 import { RuleSuggestions } from "./approvals/RuleSuggestions.ts"
 import { RuleTests } from "./approvals/RuleTests.ts"
 import { ShadowRules } from "./approvals/ShadowRules.ts"
 import { RunImports } from "./tasks/RunImports.ts"
 import { TrainingExports } from "./tasks/TrainingExports.ts"
 import { RunLog } from "./tasks/RunLog.ts"
-import { RunsHttp } from "./tasks/RunLog/http.ts"
 import { Runs } from "./tasks/Runs.ts"
 import { ScoreLabels } from "./tasks/ScoreLabels.ts"
 import { layerRunSpans } from "./tasks/Runs/layerRunSpans.ts"
@@ -122,12 +104,10 @@ import { layerListen } from "./http/listen.ts"
 import { layerStopDelay, layerStopping } from "./http/Stopping.ts"
 import { layerUnsentResponses } from "./http/UnsentResponses.ts"
 import { loopbackNetworks } from "./http/listen/Connections.ts"
-import { layerHandlers } from "./http/layerHandlers.ts"
+import { layerContractHandlers, layerEndUserFeedbackHandlers } from "./contractHandlers.ts"
 import { layerStore } from "./main/layerStore.ts"
 import { Hooks } from "./approvals/Hooks.ts"
-import { HooksHttp } from "./approvals/Hooks/http.ts"
 import { Sessions } from "./approvals/Sessions.ts"
-import { SessionsHttp } from "./approvals/Sessions/http.ts"
 import { SessionEvents } from "./approvals/SessionEvents.ts"
 import { SessionFacts } from "./approvals/SessionFacts.ts"
 import { SessionSignals } from "./approvals/SessionSignals.ts"
@@ -142,9 +122,7 @@ import { Steps } from "./approvals/Steps.ts"
 import { StoreClock } from "./store/StoreClock.ts"
 import * as System from "./http/OperatorRoutes.ts"
 import { Tasks } from "./tasks/Tasks.ts"
-import { TasksHttp } from "./tasks/Tasks/http.ts"
 import { Telemetry } from "./telemetry/Telemetry.ts"
-import { TelemetryHttp } from "./telemetry/Telemetry/http.ts"
 import * as OtlpChannel from "./telemetry/Telemetry/OtlpChannel.ts"
 import * as SpanRetention from "./telemetry/Telemetry/Retention.ts"
 
@@ -339,53 +317,6 @@ const layerMetricCollection = ({ ownTelemetry }: Pick<Settings, "ownTelemetry">)
         )
       )
 
-const {
-  apiKeys,
-  approvalRules,
-  approvals,
-  auditLog,
-  canaries,
-  comparisons,
-  datasets,
-  deletions,
-  feedback,
-  feedbackSettings,
-  grants,
-  hooks,
-  notificationEndpoints,
-  redactionSettings,
-  releases,
-  retentionSettings,
-  runs,
-  sessions,
-  tasks,
-  telemetryDestinations
-} = Api.groups
-
-/** The handlers of the API contract, by group, each with the services that they take. */
-const layerContractHandlers = Layer.mergeAll(
-  layerHandlers(apiKeys, ApiKeysHttp, [ApiKeys]),
-  layerHandlers(tasks, TasksHttp, [Tasks, Runs]),
-  layerHandlers(runs, RunsHttp, [RunLog, RunImports]),
-  layerHandlers(datasets, DatasetsHttp, [Datasets, TrainingExports]),
-  layerHandlers(comparisons, ComparisonsHttp, [Comparisons]),
-  layerHandlers(releases, ReleasesHttp, [Releases]),
-  layerHandlers(canaries, CanariesHttp, [Canaries]),
-  layerHandlers(feedback, FeedbackHttp, [Feedback, FeedbackTokens, RequestCharges]),
-  layerHandlers(feedbackSettings, FeedbackSettingsHttp, [FeedbackSettings]),
-  layerHandlers(sessions, SessionsHttp, [Sessions, SessionStream, Steps]),
-  layerHandlers(approvals, ApprovalsHttp, [Approvals, RequestCharges]),
-  layerHandlers(grants, GrantsHttp, [Grants]),
-  layerHandlers(hooks, HooksHttp, [Hooks]),
-  layerHandlers(approvalRules, RulesHttp, [Rules, RuleSuggestions, RuleTests, ShadowRules]),
-  layerHandlers(notificationEndpoints, NotificationsHttp, [Notifications]),
-  layerHandlers(redactionSettings, RedactionSettingsHttp, [RedactionSettings]),
-  layerHandlers(retentionSettings, RetentionSettingsHttp, [RetentionSettings]),
-  layerHandlers(deletions, DeletionsHttp, [Deletions]),
-  layerHandlers(telemetryDestinations, TelemetryHttp, [Telemetry]),
-  layerHandlers(auditLog, AuditLogHttp, [Audit, AuditChain])
-)
-
 /** The routes of the API contract with one kind of authentication. */
 const layerContract = <R>(authentication: Layer.Layer<AuthenticationMiddleware, never, R>) =>
   HttpApiBuilder.layer(Api).pipe(
@@ -405,7 +336,7 @@ const layerContract = <R>(authentication: Layer.Layer<AuthenticationMiddleware, 
 /** The route of end users' feedback, which takes feedback tokens, and its preflight. */
 const layerEndUserFeedback = Layer.mergeAll(
   HttpApiBuilder.layer(EndUserFeedbackApi).pipe(
-    Layer.provide(EndUserFeedbackHttp),
+    Layer.provide(layerEndUserFeedbackHandlers),
     Layer.provide([EndUserFeedback.layerAuthentication, RequestBody.layer, ProblemFrame.layer])
   ),
   EndUserFeedback.layerPreflight

@@ -9,24 +9,11 @@ import { CONSOLE_API_PATH, ConsoleApi } from "../../api/Console.ts"
 import * as Authentication from "../http/Authentication.ts"
 import * as ConsoleAuthentication from "./Console/authentication.ts"
 import * as Guard from "./Console/sameOriginGuard.ts"
-import { ConsoleClosedApprovalsHttp } from "./Console/closedApprovalsHttp.ts"
-import { ConsoleAgreementHttp } from "./Console/agreementHttp.ts"
-import { ConsoleDatasetsHttp } from "./Console/datasetsHttp.ts"
-import { ConsoleDeliveriesHttp } from "./Console/deliveriesHttp.ts"
+import { layerConsoleHandlers } from "./Console/handlers.ts"
 import { ConsoleExportsHttp } from "./Console/exportsHttp.ts"
-import { ConsoleFeedbackHttp } from "./Console/feedbackHttp.ts"
-import { ConsoleRunsHttp } from "./Console/runsHttp.ts"
-import { ConsoleTasksHttp } from "./Console/tasksHttp.ts"
-import { ConsolePlaygroundHttp } from "./Console/playgroundHttp.ts"
-import { ConsoleHealthHttp } from "./Console/healthHttp.ts"
-import { ConsoleInboxHttp } from "./Console/inboxHttp.ts"
-import { ConsoleOverviewHttp } from "./Console/overviewHttp.ts"
 import * as SingleSignOnRoutes from "./Console/singleSignOnRoutes.ts"
 import * as Pages from "./Console/pages.ts"
-import { ConsolePeopleHttp } from "./Console/peopleHttp.ts"
-import { ConsoleSearchHttp } from "./Console/searchHttp.ts"
 import { ConsoleSessionHttp } from "./Console/sessionHttp.ts"
-import { ConsoleSignInsHttp } from "./Console/signInsHttp.ts"
 import * as ProblemFrame from "../http/ProblemFrame.ts"
 import * as RequestBody from "../http/RequestBody.ts"
 
@@ -49,24 +36,7 @@ export const layerRoutes = <E, R>(options: {
     Layer.mergeAll(
       options.contract(ConsoleAuthentication.layer).pipe(Layer.provide(layerUnderConsole)),
       HttpApiBuilder.layer(ConsoleApi).pipe(
-        Layer.provide([
-          ConsoleSessionHttp,
-          ConsoleSignInsHttp,
-          ConsoleInboxHttp,
-          ConsoleHealthHttp,
-          ConsoleDeliveriesHttp,
-          ConsoleDatasetsHttp,
-          ConsoleSearchHttp,
-          ConsoleOverviewHttp,
-          ConsoleExportsHttp,
-          ConsoleFeedbackHttp,
-          ConsoleClosedApprovalsHttp,
-          ConsoleRunsHttp,
-          ConsolePeopleHttp,
-          ConsoleTasksHttp,
-          ConsolePlaygroundHttp,
-          ConsoleAgreementHttp
-        ]),
+        Layer.provide([layerConsoleHandlers, ConsoleSessionHttp, ConsoleExportsHttp]),
         Layer.provide([
           ConsoleAuthentication.layer,
           Authentication.layerScopeChecks,

@@ -1,0 +1,400 @@
+/** The handlers of the API contract: each takes the input of an operation apart, calls one method and shapes the response. */
+import { Effect, Layer, Option, Redacted } from "effect"
+import { HttpEffect, HttpServerResponse } from "effect/http"
+import { ApprovalPage } from "../api/AgentApprovals.ts"
+import { AgentSessionPage } from "../api/AgentSessions.ts"
+import { Api } from "../api/Api.ts"
+import { ApiKeyPage } from "../api/ApiKeys.ts"
+import { AuditEntryPage } from "../api/AuditLog.ts"
+import { Authorized } from "../api/Authorization.ts"
+import { ComparisonPage, ReleasePage } from "../api/Comparisons.ts"
+import { DatasetPage, ExamplePage } from "../api/Datasets.ts"
+import { DecisionResults } from "../api/DecisionBatch.ts"
+import { CurrentFeedbackToken, EndUserFeedbackApi } from "../api/EndUserFeedback.ts"
+import { DEFAULT_QUALITY_DAYS, FeedbackPage, PromotionPreview } from "../api/Feedback.ts"
+import { DEFAULT_HOOK_WAIT_SECONDS } from "../api/Hooks.ts"
+import { NotificationDeliveries, NotificationEndpoints } from "../api/NotificationEndpoints.ts"
+import { ReviewResults } from "../api/ReviewBatch.ts"
+import { RunPage } from "../api/Runs.ts"
+import { TaskPage, TRACE_HEADER } from "../api/Tasks.ts"
+import { TelemetryDeliveries } from "../api/TelemetryDestinations.ts"
+import { jsonResponse } from "../api/jsonResponse.ts"
+import { type TraceId } from "../domain/Ids.ts"
+import { stepWarnings } from "../domain/approvals/AgentSession.ts"
+import { readHookInput } from "../domain/hooks/HookInput.ts"
+import { Approvals } from "./approvals/Approvals.ts"
+import { Grants } from "./approvals/Grants.ts"
+import { Hooks } from "./approvals/Hooks.ts"
+import { RuleSuggestions } from "./approvals/RuleSuggestions.ts"
+import { RuleTests } from "./approvals/RuleTests.ts"
+import { Rules } from "./approvals/Rules.ts"
+import { SessionStream } from "./approvals/SessionStream.ts"
+import { Sessions } from "./approvals/Sessions.ts"
+import { ShadowRules } from "./approvals/ShadowRules.ts"
+import { Steps } from "./approvals/Steps.ts"
+import { STREAM_HEADERS } from "./approvals/sseFrames.ts"
+import { Deletions } from "./deletion/Deletions.ts"
+import { RetentionSettings } from "./deletion/RetentionSettings.ts"
+import { layerGroup } from "./http/layerGroup.ts"
+import { ApiKeys } from "./identity/ApiKeys.ts"
+import { Audit } from "./identity/Audit.ts"
+import { AuditChain } from "./identity/AuditChain.ts"
+import { RequestCharges } from "./identity/RequestCharges.ts"
+import { Notifications } from "./notifications/Notifications.ts"
+import { RedactionSettings } from "./redaction/RedactionSettings.ts"
+import { Canaries } from "./tasks/Canaries.ts"
+import { Comparisons } from "./tasks/Comparisons.ts"
+import { Datasets } from "./tasks/Datasets.ts"
+import { Feedback } from "./tasks/Feedback.ts"
+import { FeedbackSettings } from "./tasks/FeedbackSettings.ts"
+import { FeedbackTokens } from "./tasks/FeedbackTokens.ts"
+import { Releases } from "./tasks/Releases.ts"
+import { RunImports } from "./tasks/RunImports.ts"
+import { RunLog } from "./tasks/RunLog.ts"
+import { Runs } from "./tasks/Runs.ts"
+import { Tasks } from "./tasks/Tasks.ts"
+import { TrainingExports } from "./tasks/TrainingExports.ts"
+import { Telemetry } from "./telemetry/Telemetry.ts"
+
+const respondApiKeyPage = jsonResponse(ApiKeyPage)
+const respondTaskPage = jsonResponse(TaskPage)
+const respondRunPage = jsonResponse(RunPage)
+const respondDatasetPage = jsonResponse(DatasetPage)
+const respondExamplePage = jsonResponse(ExamplePage)
+const respondComparisonPage = jsonResponse(ComparisonPage)
+const respondReleasePage = jsonResponse(ReleasePage)
+const respondFeedbackPage = jsonResponse(FeedbackPage)
+const respondReviewResults = jsonResponse(ReviewResults)
+const respondPromotionPreview = jsonResponse(PromotionPreview)
+const respondAgentSessionPage = jsonResponse(AgentSessionPage)
+const respondApprovalPage = jsonResponse(ApprovalPage)
+const respondResults = jsonResponse(DecisionResults)
+const respondNotificationEndpoints = jsonResponse(NotificationEndpoints)
+const respondNotificationDeliveries = jsonResponse(NotificationDeliveries)
+const respondTelemetryDeliveries = jsonResponse(TelemetryDeliveries)
+const respondAuditEntryPage = jsonResponse(AuditEntryPage)
+
+/** The handlers of the public API, by group. */
+export const layerContractHandlers = Layer.mergeAll(
+  layerGroup(Api, "apiKeys", { keys: ApiKeys }, (handlers, { keys }) =>
+    handlers.handleAll({
+      list: ({ query }) =>
+        Effect.flatMap(keys.list(query), ({ items, next_cursor }) =>
+          respondApiKeyPage({ keys: items, next_cursor })
+        ),
+      create: ({ payload }) =>
+        Effect.map(keys.create(payload), ({ key, secret }) => ({ key, secret: Redacted.value(secret) })),
+      get: ({ params }) => keys.get(params.id),
+      update: ({ params, payload }) => keys.update(params.id, payload),
+      verifyEmail: ({ params }) => keys.verifyEmail(params.id),
+      revoke: ({ params, query }) => keys.revoke(params.id, { made_keys: query.made_keys ?? "revoke" })
+    })
+  ),
+  layerGroup(Api, "tasks", { tasks: Tasks, runs: Runs }, (handlers, { tasks, runs }) =>
+    handlers.handleAll({
+      list: ({ query }) =>
+        Effect.flatMap(tasks.list(query), ({ items, next_cursor }) =>
+          respondTaskPage({ tasks: items, next_cursor })
+        ),
+      create: ({ payload }) => tasks.create(payload),
+      get: ({ params }) => tasks.get(params.id),
+      update: ({ params, payload }) => tasks.update(params.id, payload),
+      remove: ({ params }) => tasks.remove(params.id),
+      run: ({ headers, params, payload }) =>
+        runs.run(params.id, payload, headers).pipe(
+          Effect.tap(({ trace_id }) => setTraceHeader(trace_id)),
+          Effect.tapErrorTag(["PROVIDER_FAILED", "NO_NEAR_EXAMPLE"], ({ trace_id }) =>
+            trace_id === undefined ? Effect.void : setTraceHeader(trace_id)
+          )
+        )
+    })
+  ),
+  layerGroup(Api, "runs", { runs: RunLog, imports: RunImports }, (handlers, { runs, imports }) =>
+    handlers.handleAll({
+      list: ({ params, query }) =>
+        Effect.flatMap(runs.list(params.id, query), ({ items, next_cursor }) =>
+          respondRunPage({ runs: items, next_cursor })
+        ),
+      get: ({ params }) => runs.get(params.id),
+      import: ({ params, payload }) => imports.import(params.id, payload.runs),
+      remove: ({ params }) => runs.remove(params.id),
+      dismiss: ({ params }) => runs.dismissReview(params.id)
+    })
+  ),
+  layerGroup(
+    Api,
+    "datasets",
+    { datasets: Datasets, training: TrainingExports },
+    (handlers, { datasets, training }) =>
+      handlers.handleAll({
+        list: ({ params, query }) =>
+          Effect.flatMap(datasets.list(params.id, query), ({ items, next_cursor }) =>
+            respondDatasetPage({ datasets: items, next_cursor })
+          ),
+        create: ({ params, payload }) => datasets.create(params.id, payload),
+        get: ({ params }) => datasets.get(params.id),
+        remove: ({ params }) => datasets.remove(params.id),
+        listExamples: ({ params, query }) =>
+          Effect.flatMap(datasets.examples(params.id, query), ({ items, next_cursor }) =>
+            respondExamplePage({ examples: items, next_cursor })
+          ),
+        export: ({ params }) => datasets.export(params.id),
+        exportChats: ({ params, query }) => training.chats(params.id, query),
+        exportPreferences: ({ params, query: { form = "openai", ...options } }) =>
+          training.preferences(params.id, { ...options, form })
+      })
+  ),
+  layerGroup(Api, "comparisons", { comparisons: Comparisons }, (handlers, { comparisons }) =>
+    handlers.handleAll({
+      list: ({ params, query }) =>
+        Effect.flatMap(comparisons.list(params.id, query), ({ items, next_cursor }) =>
+          respondComparisonPage({ comparisons: items, next_cursor })
+        ),
+      create: ({ params, payload }) =>
+        Effect.map(comparisons.create(params.id, payload), (comparison) => ({ comparison })),
+      get: ({ params, query }) => comparisons.get(params.id, query),
+      cancel: ({ params }) => Effect.map(comparisons.cancel(params.id), (comparison) => ({ comparison }))
+    })
+  ),
+  layerGroup(Api, "releases", { releases: Releases }, (handlers, { releases }) =>
+    handlers.handleAll({
+      list: ({ params, query }) =>
+        Effect.flatMap(releases.list(params.id, query), ({ items, next_cursor }) =>
+          respondReleasePage({ releases: items, next_cursor })
+        ),
+      getChanges: ({ params, query }) => releases.changes(params.id, query.since),
+      create: ({ params, payload }) => releases.create(params.id, payload)
+    })
+  ),
+  layerGroup(Api, "canaries", { canaries: Canaries }, (handlers, { canaries }) =>
+    handlers.handleAll({
+      get: ({ params }) => canaries.get(params.id),
+      start: ({ params, payload }) => canaries.start(params.id, payload),
+      stop: ({ params }) => canaries.stop(params.id)
+    })
+  ),
+  layerGroup(
+    Api,
+    "feedback",
+    { feedback: Feedback, tokens: FeedbackTokens, charges: RequestCharges },
+    (handlers, { feedback, tokens, charges }) =>
+      handlers.handleAll({
+        create: ({ payload }) => feedback.create(payload),
+        createToken: ({ params, payload }) => tokens.create(params.id, payload ?? {}),
+        list: ({ query }) =>
+          Effect.flatMap(feedback.list(query), ({ items, next_cursor }) =>
+            respondFeedbackPage({ feedback: items, next_cursor })
+          ),
+        get: ({ params }) => feedback.get(params.id),
+        remove: ({ params }) => feedback.remove(params.id),
+        stage: ({ params }) => feedback.stage(params.id),
+        unstage: ({ params }) => feedback.unstage(params.id),
+        reject: ({ params, payload }) => feedback.reject(params.id, payload?.note ?? null),
+        reviewMany: ({ payload }) =>
+          Authorized("feedback.write").pipe(
+            // The first of them was counted when the request was admitted.
+            Effect.flatMap((principal) => charges.charge(principal, payload.feedback_ids.length - 1)),
+            Effect.andThen(feedback.reviewMany(payload)),
+            Effect.flatMap((results) => respondReviewResults({ results }))
+          ),
+        getQuality: ({ params, query }) => feedback.quality(params.id, query.days ?? DEFAULT_QUALITY_DAYS),
+        previewPromotion: ({ params, query }) =>
+          Effect.flatMap(feedback.preview(params.id, query), respondPromotionPreview),
+        previewSelection: ({ params, payload, query }) =>
+          Effect.flatMap(
+            feedback.previewSelection(params.id, query, payload.feedback_ids),
+            respondPromotionPreview
+          ),
+        promote: ({ params, payload }) => feedback.promote(params.id, payload)
+      })
+  ),
+  layerGroup(Api, "feedbackSettings", { settings: FeedbackSettings }, (handlers, { settings }) =>
+    handlers.handleAll({
+      get: () => settings.get,
+      replace: ({ payload }) => settings.replace(payload)
+    })
+  ),
+  layerGroup(
+    Api,
+    "sessions",
+    { sessions: Sessions, steps: Steps, streams: SessionStream },
+    (handlers, { sessions, steps, streams }) =>
+      handlers.handleAll({
+        create: ({ payload }) => sessions.create(payload),
+        list: ({ query }) =>
+          Effect.flatMap(sessions.list(query), ({ items, next_cursor }) =>
+            respondAgentSessionPage({ sessions: items, next_cursor })
+          ),
+        get: ({ params }) => sessions.get(params.id),
+        step: ({ params, payload }) => {
+          const warnings = stepWarnings(payload.arguments)
+          const answer = steps.check(params.id, payload)
+          return warnings.length === 0 ? answer : Effect.map(answer, (step) => ({ ...step, warnings }))
+        },
+        reportOutcome: ({ params, payload }) => steps.complete(params.id, params.step_id, payload),
+        close: ({ params }) => sessions.close(params.id),
+        stream: ({ headers, params, query }) =>
+          Effect.map(
+            streams.open(params.id, headers["last-event-id"] ?? query.after),
+            Option.match({
+              onNone: () => HttpServerResponse.empty({ status: 204 }),
+              onSome: (events) => HttpServerResponse.stream(events, streamResponse)
+            })
+          )
+      })
+  ),
+  layerGroup(
+    Api,
+    "approvals",
+    { approvals: Approvals, charges: RequestCharges },
+    (handlers, { approvals, charges }) =>
+      handlers.handleAll({
+        list: ({ query }) =>
+          Effect.flatMap(approvals.list(query), ({ items, next_cursor }) =>
+            respondApprovalPage({ approvals: items, next_cursor })
+          ),
+        get: ({ params }) => approvals.get(params.id),
+        decide: ({ params, payload }) => approvals.decide(params.id, payload),
+        decideMany: ({ payload }) =>
+          Authorized("approvals.decide").pipe(
+            // The first of them was counted when the request was admitted.
+            Effect.flatMap((principal) => charges.charge(principal, payload.approval_ids.length - 1)),
+            Effect.andThen(approvals.decideMany(payload)),
+            Effect.flatMap((results) => respondResults({ results }))
+          )
+      })
+  ),
+  layerGroup(Api, "grants", { grants: Grants }, (handlers, { grants }) =>
+    handlers.handleAll({
+      list: ({ query }) =>
+        Effect.map(grants.list(query), ({ items, next_cursor }) => ({ grants: items, next_cursor })),
+      get: ({ params }) => grants.get(params.id),
+      revoke: ({ params }) => grants.revoke(params.id)
+    })
+  ),
+  layerGroup(Api, "hooks", { hooks: Hooks }, (handlers, { hooks }) =>
+    handlers.handleAll({
+      claudeCode: ({ payload, query }) =>
+        hooks.answer(readHookInput("claude-code", payload), {
+          waitSeconds: query.wait_seconds ?? DEFAULT_HOOK_WAIT_SECONDS,
+          defer: query.defer === "true"
+        })
+    })
+  ),
+  layerGroup(
+    Api,
+    "approvalRules",
+    { rules: Rules, tests: RuleTests, suggestions: RuleSuggestions, shadow: ShadowRules },
+    (handlers, { rules, tests, suggestions, shadow }) =>
+      handlers.handleAll({
+        get: () => rules.list,
+        replace: ({ payload }) => rules.replace(payload),
+        test: ({ payload }) => tests.test(payload),
+        suggest: ({ query }) => suggestions.suggest(query),
+        getShadow: () => shadow.get,
+        replaceShadow: ({ payload }) => shadow.replace(payload),
+        removeShadow: () => shadow.remove,
+        promoteShadow: ({ payload }) => shadow.promote(payload),
+        listShadowDifferences: ({ query }) => shadow.differences(query)
+      })
+  ),
+  layerGroup(Api, "notificationEndpoints", { notifications: Notifications }, (handlers, { notifications }) =>
+    handlers.handleAll({
+      list: () => Effect.flatMap(notifications.list, respondNotificationEndpoints),
+      create: ({ payload }) =>
+        Effect.map(notifications.create(payload), ({ endpoint, secret }) => ({
+          endpoint,
+          secret: Redacted.value(secret)
+        })),
+      update: ({ params, payload }) => notifications.update(params.id, payload),
+      remove: ({ params }) => notifications.remove(params.id),
+      rotateSecret: ({ params }) =>
+        Effect.map(notifications.rotateSecret(params.id), (secret) => ({ secret: Redacted.value(secret) })),
+      verify: ({ params }) => notifications.verify(params.id),
+      test: ({ params }) => notifications.test(params.id),
+      listDeliveries: ({ params }) =>
+        Effect.flatMap(notifications.deliveries(params.id), (deliveries) =>
+          respondNotificationDeliveries({ deliveries })
+        ),
+      getDelivery: ({ params }) => notifications.delivery(params.id, params.delivery_id),
+      replayDelivery: ({ params }) =>
+        Effect.as(notifications.replay(params.id, params.delivery_id), {
+          queued: true as const,
+          id: params.delivery_id
+        }),
+      replayDeliveries: ({ params, payload }) => notifications.replayWindow(params.id, payload)
+    })
+  ),
+  layerGroup(Api, "redactionSettings", { settings: RedactionSettings }, (handlers, { settings }) =>
+    handlers.handleAll({
+      get: () => settings.get,
+      replace: ({ payload }) => settings.replace(payload),
+      preview: ({ payload }) => settings.preview(payload)
+    })
+  ),
+  layerGroup(Api, "retentionSettings", { settings: RetentionSettings }, (handlers, { settings }) =>
+    handlers.handleAll({
+      get: () => settings.get,
+      replace: ({ payload }) => settings.replace(payload)
+    })
+  ),
+  layerGroup(Api, "deletions", { deletions: Deletions }, (handlers, { deletions }) =>
+    handlers.handleAll({
+      list: ({ query }) =>
+        Effect.map(deletions.list(query), ({ items, next_cursor }) => ({ deletions: items, next_cursor })),
+      get: ({ params }) => deletions.get(params.id),
+      erase: ({ payload }) => deletions.erase(payload)
+    })
+  ),
+  layerGroup(Api, "telemetryDestinations", { telemetry: Telemetry }, (handlers, { telemetry }) =>
+    handlers.handleAll({
+      list: () => Effect.map(telemetry.list, (destinations) => ({ destinations })),
+      create: ({ payload }) => telemetry.create(payload),
+      test: ({ params }) => Effect.as(telemetry.test(params.id), { delivered: true as const }),
+      remove: ({ params }) => telemetry.remove(params.id),
+      listDeliveries: ({ params }) =>
+        Effect.flatMap(telemetry.deliveries(params.id), (deliveries) =>
+          respondTelemetryDeliveries({ deliveries })
+        ),
+      replayDelivery: ({ params }) =>
+        Effect.as(telemetry.replay(params.id, params.delivery_id), {
+          queued: true as const,
+          id: params.delivery_id
+        })
+    })
+  ),
+  layerGroup(Api, "auditLog", { audit: Audit, chain: AuditChain }, (handlers, { audit, chain }) =>
+    handlers.handleAll({
+      list: ({ query }) =>
+        Effect.flatMap(audit.list(query), ({ items, next_cursor }) =>
+          respondAuditEntryPage({ entries: items, next_cursor })
+        ),
+      export: ({ query }) => chain.export(query.after ?? 0),
+      getCheckpoint: () => chain.checkpoint
+    })
+  )
+)
+
+/** The handler of end users' feedback. */
+export const layerEndUserFeedbackHandlers = layerGroup(
+  EndUserFeedbackApi,
+  "end_user_feedback",
+  { tokens: FeedbackTokens },
+  (handlers, { tokens }) =>
+    handlers.handleAll({
+      submit: ({ params, payload }) =>
+        Effect.flatMap(CurrentFeedbackToken, (token) => tokens.submit(token, params.id, payload))
+    })
+)
+
+/** Adds the run's trace id to the response headers, also if the run failed. */
+const setTraceHeader = (trace_id: TraceId) =>
+  HttpEffect.appendPreResponseHandler((_request, response) =>
+    Effect.succeed(HttpServerResponse.setHeader(response, TRACE_HEADER, trace_id))
+  )
+
+/** Response options of a stream. Its frames are encoded already: Effect's `Sse` encoder supports neither comments nor `retry`. */
+const streamResponse: HttpServerResponse.Options.WithContentType = {
+  contentType: "text/event-stream",
+  headers: STREAM_HEADERS
+}
