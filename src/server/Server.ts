@@ -18,8 +18,6 @@ import { makeApprovalCollector } from "./approvals/pendingApprovals.ts"
 import { Approvals } from "./approvals/Approvals.ts"
 import { Audit } from "./identity/Audit.ts"
 import { AuditChain } from "./identity/AuditChain.ts"
-import * as AuditRetention from "./identity/Audit/Retention.ts"
-import * as KeyRetention from "./identity/ApiKeys/Retention.ts"
 import * as Authentication from "./http/Authentication.ts"
 import { Comparisons } from "./tasks/Comparisons.ts"
 import { layerComparisonSpans } from "./tasks/Comparisons/layerComparisonSpans.ts"
@@ -32,6 +30,7 @@ import { makeDataDirectoryCollector } from "./store/dataDirectoryCollector.ts"
 import { makeDatabaseCollector } from "./store/Database/metricCollector.ts"
 import { layerMigrated } from "./store/migrate.ts"
 import { Datasets } from "./tasks/Datasets.ts"
+import * as RowRetention from "./deletion/RowRetention.ts"
 import * as DataRetention from "./deletion/DataRetention.ts"
 import { Deletions } from "./deletion/Deletions.ts"
 import { RetentionSettings } from "./deletion/RetentionSettings.ts"
@@ -49,7 +48,6 @@ import { EndUsers } from "./tasks/EndUsers.ts"
 import { Feedback } from "./tasks/Feedback.ts"
 import { FeedbackSettings } from "./tasks/FeedbackSettings.ts"
 import { FeedbackTokens } from "./tasks/FeedbackTokens.ts"
-import * as FeedbackTokenRetention from "./tasks/FeedbackTokens/Retention.ts"
 import { layerConsoleServices } from "./console/layerConsoleServices.ts"
 import { layerProcessClock, processClock } from "./concurrency/processClock.ts"
 import * as Envelope from "./http/Envelope.ts"
@@ -57,7 +55,6 @@ import * as ProblemFrame from "./http/ProblemFrame.ts"
 import * as CredentialFree from "./http/CredentialFree.ts"
 import * as HookDenials from "./http/HookDenials.ts"
 import * as Idempotency from "./http/Idempotency.ts"
-import * as IdempotencyRetention from "./http/Idempotency/Retention.ts"
 import { KnownSecrets } from "./secrets/KnownSecrets.ts"
 import { makeOldSecretsCollector } from "./secrets/oldSecrets.ts"
 import * as MasterKeys from "./secrets/MasterKeys.ts"
@@ -124,7 +121,6 @@ import * as System from "./http/OperatorRoutes.ts"
 import { Tasks } from "./tasks/Tasks.ts"
 import { Telemetry } from "./telemetry/Telemetry.ts"
 import * as OtlpChannel from "./telemetry/Telemetry/OtlpChannel.ts"
-import * as SpanRetention from "./telemetry/Telemetry/Retention.ts"
 
 export { layerProcessClock } from "./concurrency/processClock.ts"
 export { layerStore } from "./main/layerStore.ts"
@@ -296,11 +292,7 @@ export const layerSchedulers = (settings: ServiceSettings) =>
   Layer.mergeAll(
     Deadlines.layerWorker(),
     Comparisons.layerWorkers,
-    IdempotencyRetention.layer,
-    FeedbackTokenRetention.layer,
-    AuditRetention.layer({ keep: settings.auditRetention }),
-    KeyRetention.layer({ keep: settings.keyRetention }),
-    SpanRetention.layer({ keep: settings.telemetry.payloadRetention }),
+    RowRetention.layer(settings),
     Deletions.layerWorker,
     EndpointOutages.layer,
     DataRetention.layer,

@@ -2,7 +2,8 @@ import { assert, layer } from "@effect/vitest"
 import { Context, Deferred, Effect, Fiber, Layer, type Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { LoopTurns, makeLoopTurns } from "../../../src/server/concurrency/LoopTurns.ts"
-import * as Retention from "../../../src/server/http/Idempotency/Retention.ts"
+import { deleteExpired } from "../../../src/server/deletion/RowRetention.ts"
+import { RETENTION_MILLIS } from "../../../src/server/store/idempotencyKeys.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { type NameServer, nameServer } from "../../support/dns.ts"
 import { waitForBlockedStatements } from "../../support/eventually.ts"
@@ -152,8 +153,8 @@ layer(service(), { excludeTestServices: true })("Idempotency", (it) => {
       }
       // An expired key is available to another request, also before it is deleted.
       assert.strictEqual((yield* create(key, "one more", "expired")).status, 201)
-      assert.strictEqual((yield* Retention.runOnce).removed, 1)
-      assert.strictEqual((yield* Retention.runOnce).removed, 0)
+      assert.strictEqual((yield* deleteExpired("idempotency_retention", RETENTION_MILLIS)).removed, 1)
+      assert.strictEqual((yield* deleteExpired("idempotency_retention", RETENTION_MILLIS)).removed, 0)
       assert.strictEqual((yield* create(key, "another", "old")).status, 201)
       assert.strictEqual((yield* create(key, "another", "young")).status, 409)
     })

@@ -1,12 +1,12 @@
 import { assert, layer } from "@effect/vitest"
-import { DateTime, Duration, Effect, Exit, Result, Stream } from "effect"
+import { DateTime, Effect, Exit, Result, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import type { AuditEntry } from "../../../src/domain/identity/AuditEntry.ts"
 import { type OrgId, StepId } from "../../../src/domain/Ids.ts"
 import { type VerifiedChain, verifyEntry } from "../../../src/domain/identity/AuditChain.ts"
 import { AuditChain } from "../../../src/server/identity/AuditChain.ts"
 import { Audit } from "../../../src/server/identity/Audit.ts"
-import * as Retention from "../../../src/server/identity/Audit/Retention.ts"
+import { deleteExpired } from "../../../src/server/deletion/RowRetention.ts"
 import { atomic } from "../../../src/server/store/transaction.ts"
 import { Organizations } from "../../../src/server/identity/Organizations.ts"
 import { Countersign } from "../../../src/testing/index.ts"
@@ -260,7 +260,7 @@ layer(service(), { excludeTestServices: true })("Audit", (it) => {
       const org_id = yield* (yield* Organizations).ensure("retention")
       // The second entry is young, so the third waits for it although it has expired.
       yield* appendAged(org_id, [500, 10, 500, 10])
-      assert.strictEqual((yield* Retention.runOnce({ keep: Duration.days(365) })).removed, 1)
+      assert.strictEqual((yield* deleteExpired("audit_retention", "365 days")).removed, 1)
       const chain = yield* Effect.provide(AuditChain, AuditChain.layer)
       const entries = yield* Stream.runCollect(chain.exportFor(org_id, 0))
       assert.deepStrictEqual(
@@ -283,7 +283,7 @@ layer(service(), { excludeTestServices: true })("Audit", (it) => {
           yield* ensure("expired"),
           Array.from({ length: 10 }, () => 500)
         )
-        assert.strictEqual((yield* Retention.runOnce({ keep: Duration.days(365) })).removed, 10)
+        assert.strictEqual((yield* deleteExpired("audit_retention", "365 days")).removed, 10)
       })
   )
 
@@ -295,8 +295,8 @@ layer(service(), { excludeTestServices: true })("Audit", (it) => {
         org_id,
         Array.from({ length: 1500 }, (_, index) => 1500 - index)
       )
-      assert.strictEqual((yield* Retention.runOnce({ keep: Duration.days(365) })).removed, 1136)
-      assert.strictEqual((yield* Retention.runOnce({ keep: Duration.days(365) })).removed, 0)
+      assert.strictEqual((yield* deleteExpired("audit_retention", "365 days")).removed, 1136)
+      assert.strictEqual((yield* deleteExpired("audit_retention", "365 days")).removed, 0)
       const [left] = yield* sql<{ readonly count: number }>`
         SELECT count(*)::int AS count FROM audit_log WHERE org_id = ${org_id}
       `

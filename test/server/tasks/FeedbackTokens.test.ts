@@ -3,7 +3,7 @@ import { DateTime, Effect, Redacted } from "effect"
 import { TestClock } from "effect/testing"
 import { SqlClient } from "effect/sql"
 import type { NewFeedbackToken } from "../../../src/api/Feedback.ts"
-import * as Retention from "../../../src/server/tasks/FeedbackTokens/Retention.ts"
+import { deleteExpired } from "../../../src/server/deletion/RowRetention.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { createDesk } from "../../support/feedback.ts"
 import { type Answer, send, service } from "../../support/service.ts"
@@ -461,7 +461,7 @@ layer(service())("FeedbackTokens › expiry", (it) => {
       assert.lengthOf(yield* stored, 1)
       const sql = yield* SqlClient.SqlClient
       yield* TestClock.adjust("1 second")
-      yield* Retention.runOnce()
+      yield* deleteExpired("feedback_token_retention", 0)
       assert.lengthOf(yield* sql`SELECT 1 AS one FROM feedback_token_uses`, 0)
     })
   )

@@ -5,7 +5,7 @@ import { TestClock } from "effect/testing"
 import type { ClientCalls } from "../../../../src/client/Client.ts"
 import { verificationLink, generateLinkToken } from "../../../../src/domain/identity/VerificationLink.ts"
 import { StepId } from "../../../../src/domain/Ids.ts"
-import { runOnce as runKeyRetention } from "../../../../src/server/identity/ApiKeys/Retention.ts"
+import { deleteExpired } from "../../../../src/server/deletion/RowRetention.ts"
 import { Delivery } from "../../../../src/server/delivery/Delivery.ts"
 import { generateMasterKey } from "../../../../src/server/secrets/SecretBox.ts"
 import { Countersign } from "../../../../src/testing/index.ts"
@@ -379,7 +379,7 @@ describe("Email with required verification", () => {
         const remove = Effect.fnUntraced(function* (id: typeof ada.id) {
           yield* admin.apiKeys.revoke({ params: { id }, query: {} })
           yield* sql`UPDATE api_keys SET revoked_at = now() - interval '91 days' WHERE key_id = ${id}`
-          yield* runKeyRetention({ keep: "90 days" })
+          yield* deleteExpired("key_retention", "90 days")
         })
         yield* remove(ada.id)
         assert.deepStrictEqual(yield* addresses, ["ada@example.org", "grace@example.org"])

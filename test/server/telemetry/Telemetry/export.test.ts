@@ -1,11 +1,11 @@
 import { assert, layer } from "@effect/vitest"
-import { Deferred, Duration, Effect, Fiber } from "effect"
+import { Deferred, Effect, Fiber } from "effect"
 import { SqlClient } from "effect/sql"
 import type { IncomingMessage, ServerResponse } from "node:http"
 import { Countersign } from "../../../../src/testing/index.ts"
 import { Delivery } from "../../../../src/server/delivery/Delivery.ts"
 import { Spans } from "../../../../src/server/telemetry/Spans.ts"
-import * as SpanRetention from "../../../../src/server/telemetry/Telemetry/Retention.ts"
+import { deleteExpired } from "../../../../src/server/deletion/RowRetention.ts"
 import { accepted, type CollectorResponse, startCollector } from "../../../support/otlp/collector.ts"
 import {
   awaitBatches,
@@ -333,8 +333,8 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("Span exp
       const { admin, id, org_id } = yield* newTelemetryOrg("old", { status: 400 })
       yield* sendSpans(org_id, 3)
       const failed = yield* awaitOnlyBatch(admin, id, "failed")
-      assert.strictEqual((yield* SpanRetention.runOnce()).removed, 0)
-      assert.isAtLeast((yield* SpanRetention.runOnce({ keep: Duration.zero })).removed, 1)
+      assert.strictEqual((yield* deleteExpired("telemetry_retention", "72 hours")).removed, 0)
+      assert.isAtLeast((yield* deleteExpired("telemetry_retention", 0)).removed, 1)
       assert.strictEqual(
         yield* problemOf(
           admin.telemetryDestinations.replayDelivery({ params: { id, delivery_id: failed.id } })
@@ -353,7 +353,7 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("Span exp
       const sql = yield* SqlClient.SqlClient
       yield* sendSpans(org_id, 3)
       yield* awaitBatches(admin, id, ([first]) => first?.attempts === 1)
-      yield* SpanRetention.runOnce({ keep: Duration.zero })
+      yield* deleteExpired("telemetry_retention", 0)
       assert.lengthOf(yield* sql`SELECT 1 FROM telemetry_batches WHERE org_id = ${org_id}`, 1)
       const { dropped_spans, pending_spans } = yield* shownDestination(admin)
       assert.deepStrictEqual([pending_spans, dropped_spans], [3, 0])
@@ -369,7 +369,7 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("Span exp
       yield* awaitOnlyBatch(admin, id, "failed")
       // As after COUNTERSIGN_NOTIFY_RETENTION_DAYS, if that is shorter than the retention of payloads.
       yield* sql`DELETE FROM deliveries WHERE org_id = ${org_id}`
-      yield* SpanRetention.runOnce({ keep: Duration.zero })
+      yield* deleteExpired("telemetry_retention", 0)
       assert.deepStrictEqual(yield* sql`SELECT 1 FROM telemetry_batches WHERE org_id = ${org_id}`, [])
       assert.strictEqual((yield* shownDestination(admin)).dropped_spans, 3)
     })
@@ -391,7 +391,7 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("Span exp
       `
       yield* Effect.flatMap(Delivery, (delivery) => delivery.runRetention)
       assert.strictEqual((yield* shownDestination(admin)).pending_spans, 0)
-      yield* SpanRetention.runOnce({ keep: Duration.zero })
+      yield* deleteExpired("telemetry_retention", 0)
       const { dropped_spans, pending_spans } = yield* shownDestination(admin)
       assert.deepStrictEqual([pending_spans, dropped_spans], [0, 6])
     })

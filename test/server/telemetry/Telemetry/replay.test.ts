@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
-import { Deferred, Duration, Effect, Fiber } from "effect"
+import { Deferred, Effect, Fiber } from "effect"
 import { SqlClient } from "effect/sql"
-import * as SpanRetention from "../../../../src/server/telemetry/Telemetry/Retention.ts"
+import { deleteExpired } from "../../../../src/server/deletion/RowRetention.ts"
 import { waitForBlockedStatements } from "../../../support/eventually.ts"
 import { accepted } from "../../../support/otlp/collector.ts"
 import { awaitOnlyBatch, sendSpans, newTelemetryOrg } from "../../../support/otlp/telemetry.ts"
@@ -66,7 +66,7 @@ layer(service({ environment: byHand }), { excludeTestServices: true })("Replay o
         )
       )
       yield* Deferred.await(locked)
-      assert.strictEqual((yield* SpanRetention.runOnce({ keep: Duration.zero })).removed, 0)
+      assert.strictEqual((yield* deleteExpired("telemetry_retention", 0)).removed, 0)
       yield* Deferred.succeed(expired, undefined)
       yield* Fiber.join(replaying)
       yield* admin.telemetryDestinations.replayDelivery({ params: { id, delivery_id: failed.id } })

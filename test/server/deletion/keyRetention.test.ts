@@ -1,9 +1,9 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
-import { runOnce } from "../../../../src/server/identity/ApiKeys/Retention.ts"
-import { Countersign } from "../../../../src/testing/index.ts"
-import { service } from "../../../support/service.ts"
+import { deleteExpired } from "../../../src/server/deletion/RowRetention.ts"
+import { Countersign } from "../../../src/testing/index.ts"
+import { service } from "../../support/service.ts"
 
 layer(service(), { excludeTestServices: true })("Retention of API keys", (it) => {
   it.effect("keys are removed some time after they ended, unless they created keys that remain", () =>
@@ -39,7 +39,7 @@ layer(service(), { excludeTestServices: true })("Retention of API keys", (it) =>
         SELECT org_id, key_id, now() FROM api_keys WHERE key_id IN (${old.id}, ${recent.id})
         ON CONFLICT DO NOTHING
       `
-      yield* runOnce({ keep: "90 days" })
+      yield* deleteExpired("key_retention", "90 days")
       const uses = yield* sql<{ readonly key_id: string }>`
         SELECT key_id FROM api_key_uses WHERE key_id IN (${old.id}, ${recent.id})
       `
@@ -52,7 +52,7 @@ layer(service(), { excludeTestServices: true })("Retention of API keys", (it) =>
       // The last key that it created is gone: now it goes too.
       yield* admin.apiKeys.revoke({ params: { id: made.id }, query: {} })
       yield* sql`UPDATE api_keys SET revoked_at = now() - interval '91 days' WHERE key_id = ${made.id}`
-      yield* runOnce({ keep: "90 days" })
+      yield* deleteExpired("key_retention", "90 days")
       assert.deepStrictEqual(yield* names, ["key recent", "key usable"])
     })
   )
@@ -68,7 +68,7 @@ layer(service(), { excludeTestServices: true })("Retention of API keys", (it) =>
         SET revoked_at = now() - interval '91 days'
         WHERE name = 'of the operator'
       `
-      yield* runOnce({ keep: "90 days" })
+      yield* deleteExpired("key_retention", "90 days")
       const { keys } = yield* admin.apiKeys.list({ query: {} })
       assert.include(
         keys.map(({ name }) => name),
