@@ -14,18 +14,8 @@ import { CallMap } from "./toolGate/CallMap.ts"
 import { type AskOptions, type GateOptions, makeToolGate, type ToolCall, type Verdict } from "./toolGate.ts"
 import { describeUngoverned, type UngovernedSettings } from "./ungoverned.ts"
 
-export type {
-  Allowed,
-  AskOptions,
-  Denied,
-  DenialCause,
-  GateFault,
-  GateOptions,
-  GateSettings,
-  Pending,
-  ToolCall,
-  Verdict
-} from "./toolGate.ts"
+export type { AskOptions } from "./toolGate.ts"
+export type * from "./toolGate/publicTypes.ts"
 
 /** The functions of the SDK: the module itself, or an object with these two. */
 export interface AgentsModule {

@@ -4,6 +4,7 @@ import type { GovernedStep, OutcomeReport, StepRequest } from "../client/connect
 import { isProblem, type Problem } from "../client/connect/Problem.ts"
 import type { CountersignClient } from "../client/connect.ts"
 import { isUnavailable } from "../client/isTransient.ts"
+import { rejectionCause } from "../domain/approvals/describeDecision.ts"
 import { callStepId, repeatedStepId } from "../domain/approvals/callStepId.ts"
 import { describeDenial, describePending, describeProblem } from "./toolGate/messages.ts"
 import { errorText, recordable, toJson } from "./toolGate/recordable.ts"
@@ -266,7 +267,7 @@ export const makeToolGate = <Context = undefined>(options: GateOptions<Context>)
     if (decision.decision === "pending") {
       return { verdict: "pending", message: describePending(decision), decision }
     }
-    const cause = causeOf(decision)
+    const cause = rejectionCause(decision.decision_source)
     const message = describeDenial(cause, decision)
     return { verdict: "deny", cause, message, decision, problem: undefined }
   }
@@ -340,19 +341,3 @@ const denial = (cause: "executed" | "unreachable" | "refused", problem: Problem 
   decision: undefined,
   problem
 })
-
-const causeOf = ({
-  decision_source
-}: GovernedStep): Extract<DenialCause, "person" | "rule" | "timeout" | "session_closed"> => {
-  switch (decision_source) {
-    case "human":
-    case "counter_proposal":
-      return "person"
-    case "timeout":
-      return "timeout"
-    case "session_closed":
-      return "session_closed"
-    default:
-      return "rule"
-  }
-}

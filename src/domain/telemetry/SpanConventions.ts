@@ -71,6 +71,20 @@ const outputMessages = (value: Schema.Json | undefined): ReadonlyArray<Message> 
     ? undefined
     : [{ role: "assistant", content: JSON.stringify(value), finish_reason: "stop" }]
 
+/** The metadata of a model's response. All text is checked: a model server could send any. Counts are null if it sent none. */
+export interface ModelResponse {
+  readonly id: string | null
+  readonly model: string | null
+  readonly finish_reason: string | null
+  readonly input_tokens: number | null
+  readonly output_tokens: number | null
+  /** Input tokens that the provider's cache served. */
+  readonly cached_tokens: number | null
+  /** Input tokens that the provider stored in its cache. */
+  readonly cache_creation_tokens: number | null
+  readonly reasoning_tokens: number | null
+}
+
 /** A completed call to a model within a run, by the service or by a client that reported it. Unreported values are null. */
 export interface CompletedProviderCall {
   /** The provider's name in the conventions, such as `openai`. */
@@ -85,16 +99,7 @@ export interface CompletedProviderCall {
   readonly start: number
   readonly end: number
   /** The response's own metadata; null without a readable response. */
-  readonly response: {
-    readonly id: string | null
-    readonly model: string | null
-    readonly finish_reason: string | null
-    readonly input_tokens: number | null
-    readonly output_tokens: number | null
-    readonly cached_tokens: number | null
-    readonly cache_creation_tokens: number | null
-    readonly reasoning_tokens: number | null
-  } | null
+  readonly response: ModelResponse | null
   /** A low-cardinality error name; null if the call succeeded. */
   readonly error_type: string | null
   /** The messages of the request; undefined if content is not exported. */

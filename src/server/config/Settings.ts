@@ -2,6 +2,7 @@ import { type Array as Arr, Duration, type LogLevel, Redacted, Result, Schema } 
 import type { IpNetwork } from "effect/net"
 import type { AllowedNetwork } from "../../domain/network/PublicAddress.ts"
 import type { ClientCredential, SingleSignOnSettings } from "../../domain/identity/SingleSignOnSettings.ts"
+import type { OrganizationLimitValues } from "../../domain/identity/OrganizationLimitValues.ts"
 import type { ParsedApiKey } from "../../domain/identity/ApiKeyFormat.ts"
 import type { EgressOptions } from "../egress/Egress.ts"
 import type { OwnTelemetrySettings } from "../observability/OwnTelemetry.ts"
@@ -124,18 +125,7 @@ export interface Settings {
     readonly endUserFeedback: number
   }
   /** Limits of one organization at a time; 0 disables a limit. */
-  readonly organizationLimits: {
-    readonly keys: number
-    readonly openSessions: number
-    readonly concurrentRuns: number
-    readonly runBytes: number
-    readonly storedRuns: number
-    readonly storedFeedback: number
-    readonly storedBytes: number
-    readonly testsPerMinute: number
-    readonly challengesPerMinute: number
-    readonly verificationLinksPerHour: number
-  }
+  readonly organizationLimits: OrganizationLimitValues
   /** Resources that must be verified before they are sent anything but a challenge or a link. */
   readonly verification: { readonly endpoints: boolean; readonly emails: boolean }
   /** How long API keys are retained after they were revoked or have expired. */

@@ -2,6 +2,7 @@ import { Effect, Option, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { IdempotencyKeyInUse, IdempotencyKeyReused } from "../../api/Problems.ts"
 import type { OrgId } from "../../domain/Ids.ts"
+import { hasRow } from "./rows.ts"
 
 /** How long a key and its response are retained. */
 export const RETENTION_MILLIS = 24 * 3_600_000
@@ -53,12 +54,12 @@ export const claimKey = (
   fingerprint: Uint8Array,
   now: Date
 ) =>
-  sql`
+  hasRow(sql`
     INSERT INTO idempotency_keys AS existing (org_id, operation, key, fingerprint, created_at)
     VALUES (${org_id}, ${operation}, ${key}, ${fingerprint}, ${now})
     ${takeOverClaim(sql, now)}
     RETURNING 1 AS claimed
-  `.pipe(Effect.map((rows) => rows.length > 0))
+  `)
 
 const decodeRows = Schema.decodeUnknownEffect(
   Schema.Array(Schema.Struct({ fingerprint: Schema.Uint8Array, answer: Schema.NullOr(Schema.Uint8Array) }))

@@ -35,3 +35,13 @@ export const rowsOf = <A, I>(schema: Schema.Codec<A, I>): Rows<A> => {
     )
   return { all, first: (statement) => Effect.map(all(statement), (rows) => rows[0]) }
 }
+
+/** Whether a statement returns a row. */
+export const hasRow = <E, R>(
+  statement: Effect.Effect<ReadonlyArray<unknown>, E, R>
+): Effect.Effect<boolean, E, R> => Effect.map(statement, (rows) => rows.length > 0)
+
+/** The `count` that a statement returns; 0 without a row. */
+export const countOf = <E, R>(
+  statement: Effect.Effect<ReadonlyArray<{ readonly count: number }>, E, R>
+): Effect.Effect<number, E, R> => Effect.map(statement, (rows) => rows[0]?.count ?? 0)

@@ -4,6 +4,7 @@ import { LimitReached } from "../../api/Problems.ts"
 import type { OrgId, TaskId } from "../../domain/Ids.ts"
 import { MAX_SCORE_LABELS } from "../../domain/tasks/Feedback.ts"
 import { LruCache } from "../concurrency/LruCache.ts"
+import { hasRow } from "../store/rows.ts"
 
 /** Labels in memory that are known to be stored. */
 const MAX_CACHED_LABELS = 10_000
@@ -59,13 +60,10 @@ export class ScoreLabels extends Context.Service<
 
 /** Whether another request stored the label meanwhile. */
 const isStored = (sql: SqlClient.SqlClient, org_id: OrgId, task_id: TaskId, label: string) =>
-  Effect.map(
-    sql`
-      SELECT 1 AS found
-      FROM feedback_labels
-      WHERE org_id = ${org_id}
-        AND task_id = ${task_id}
-        AND score_label = ${label}
-    `,
-    (rows) => rows.length > 0
-  )
+  hasRow(sql`
+    SELECT 1 AS found
+    FROM feedback_labels
+    WHERE org_id = ${org_id}
+      AND task_id = ${task_id}
+      AND score_label = ${label}
+  `)

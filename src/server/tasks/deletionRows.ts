@@ -8,7 +8,7 @@ import { EndUser } from "../../domain/tasks/EndUser.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../domain/Time.ts"
 import { claimFirst, MAX_CANDIDATES } from "../store/claimFirst.ts"
 import { beforeCursor, rowLimit } from "../store/Pagination.ts"
-import { rowsOf } from "../store/rows.ts"
+import { countOf, rowsOf } from "../store/rows.ts"
 
 /** A row of `deletions`. */
 const DeletionRow = Schema.Struct({
@@ -138,7 +138,7 @@ export const listDeletions = (sql: SqlClient.SqlClient, org_id: OrgId, request: 
 
 /** Counts the organization's running deletions, up to `limit`. */
 export const countRunningDeletions = (sql: SqlClient.SqlClient, org_id: OrgId, limit: number) =>
-  sql<{ readonly count: number }>`
+  countOf(sql`
     SELECT count(*)::int AS count
     FROM (
       SELECT 1
@@ -147,7 +147,7 @@ export const countRunningDeletions = (sql: SqlClient.SqlClient, org_id: OrgId, l
         AND status = 'running'
       LIMIT ${limit}
     ) AS running
-  `.pipe(Effect.map(([row]) => row?.count ?? 0))
+  `)
 
 /**
  * Locks the deletion that has been due for the longest time, except deletions that another replica works on. `undefined` if

@@ -22,7 +22,7 @@ import type { KeyRef } from "../KeyRef.ts"
 import { containsText, equalsName, foldCase } from "../../store/foldCase.ts"
 import { textArray } from "../../store/pgArrays.ts"
 import { rowLimit } from "../../store/Pagination.ts"
-import { rowsOf } from "../../store/rows.ts"
+import { countOf, rowsOf } from "../../store/rows.ts"
 
 /** A row of `api_keys` without the digest. */
 export const KeyRow = Schema.Struct({
@@ -229,33 +229,27 @@ export const findListedKey = (sql: SqlClient.SqlClient, { key_id, org_id }: KeyR
 
 /** The number of the organization's keys that are neither revoked nor expired, counted up to `limit`. */
 export const countUsableKeys = (sql: SqlClient.SqlClient, org_id: OrgId, now: Timestamp, limit: number) =>
-  Effect.map(
-    sql<{ readonly count: number }>`
-      SELECT count(*)::int AS count
-      FROM (
-        SELECT 1
-        FROM api_keys
-        WHERE org_id = ${org_id}
-          AND revoked_at IS NULL
-          AND (expires_at IS NULL OR expires_at > ${toDate(now)})
-          AND NOT ${isPerson(sql)}
-        LIMIT ${limit}
-      ) AS usable_keys
-    `,
-    (rows) => rows[0]?.count ?? 0
-  )
+  countOf(sql`
+    SELECT count(*)::int AS count
+    FROM (
+      SELECT 1
+      FROM api_keys
+      WHERE org_id = ${org_id}
+        AND revoked_at IS NULL
+        AND (expires_at IS NULL OR expires_at > ${toDate(now)})
+        AND NOT ${isPerson(sql)}
+      LIMIT ${limit}
+    ) AS usable_keys
+  `)
 
 /** The number of the organization's keys, revoked and expired ones too, counted up to `limit`. */
 export const countStoredKeys = (sql: SqlClient.SqlClient, org_id: OrgId, limit: number) =>
-  Effect.map(
-    sql<{ readonly count: number }>`
-      SELECT count(*)::int AS count
-      FROM (
-        SELECT 1 FROM api_keys WHERE org_id = ${org_id} AND NOT ${isPerson(sql)} LIMIT ${limit}
-      ) AS stored_keys
-    `,
-    (rows) => rows[0]?.count ?? 0
-  )
+  countOf(sql`
+    SELECT count(*)::int AS count
+    FROM (
+      SELECT 1 FROM api_keys WHERE org_id = ${org_id} AND NOT ${isPerson(sql)} LIMIT ${limit}
+    ) AS stored_keys
+  `)
 
 const makerRows = rowsOf(
   Schema.Struct({

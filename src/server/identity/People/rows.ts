@@ -4,7 +4,7 @@ import { ApprovalId, KeyId, OrgId } from "../../../domain/Ids.ts"
 import { Preset, Scope } from "../../../domain/identity/Scope.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
 import { textArray } from "../../store/pgArrays.ts"
-import { rowsOf } from "../../store/rows.ts"
+import { countOf, rowsOf } from "../../store/rows.ts"
 import { identityMakers } from "../identityMakers.ts"
 import type { KeyRef } from "../KeyRef.ts"
 import { mailbox } from "../mailbox.ts"
@@ -60,13 +60,10 @@ export const findPeopleOfSession = (sql: SqlClient.SqlClient, issuer: string, se
 
 /** The number of people of an organization, counted up to `limit`. */
 export const countPeople = (sql: SqlClient.SqlClient, org_id: OrgId, limit: number) =>
-  Effect.map(
-    sql<{ readonly count: number }>`
-      SELECT count(*)::int AS count
-      FROM (SELECT 1 FROM people WHERE org_id = ${org_id} LIMIT ${limit}) AS counted
-    `,
-    (rows) => rows[0]?.count ?? 0
-  )
+  countOf(sql`
+    SELECT count(*)::int AS count
+    FROM (SELECT 1 FROM people WHERE org_id = ${org_id} LIMIT ${limit}) AS counted
+  `)
 
 /** Records that a person exists, or signed in again. */
 export const upsertPerson = (

@@ -5,7 +5,7 @@ import { DeliveryId, EndpointId, type EventId, KeyId, OrgId } from "../../../dom
 import type { Actor } from "../../../domain/identity/Principal.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
 import { byteaArray, textArray, timestamptzArray } from "../../store/pgArrays.ts"
-import { rowsOf } from "../../store/rows.ts"
+import { hasRow, rowsOf } from "../../store/rows.ts"
 import type { Place } from "../../secrets/SecretBox.ts"
 import { raiseSecretsVersion } from "../../secrets/secretsVersion.ts"
 
@@ -61,15 +61,12 @@ export const listEndpoints = (sql: SqlClient.SqlClient, org_id: OrgId) =>
 
 /** Whether the organization has the endpoint. */
 export const endpointExists = (sql: SqlClient.SqlClient, org_id: OrgId, endpoint_id: EndpointId) =>
-  Effect.map(
-    sql`
-      SELECT 1 AS found
-      FROM notification_endpoints
-      WHERE org_id = ${org_id}
-        AND endpoint_id = ${endpoint_id}
-    `,
-    (rows) => rows.length > 0
-  )
+  hasRow(sql`
+    SELECT 1 AS found
+    FROM notification_endpoints
+    WHERE org_id = ${org_id}
+      AND endpoint_id = ${endpoint_id}
+  `)
 
 /**
  * Locks an endpoint's row (FOR KEY SHARE): until the transaction ends, it can be updated but not removed. Returns whether it is active (and

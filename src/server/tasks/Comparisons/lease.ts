@@ -6,7 +6,7 @@
  * All times of a lease are the database's, read by the statement that writes or checks them: a replica whose clock is wrong neither keeps
  * a comparison nor takes one too early.
  */
-import { Duration, Effect } from "effect"
+import { Duration } from "effect"
 import type { SqlClient, Statement } from "effect/sql"
 import type { ComparisonId, OrgId } from "../../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../../domain/Time.ts"
@@ -14,6 +14,7 @@ import { claimFirst, MAX_CANDIDATES } from "../../store/claimFirst.ts"
 import { currentTime } from "../../store/currentTime.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
 import { type ComparisonRow, comparisonColumns, comparisonRows } from "./rows.ts"
+import { countOf, hasRow } from "../../store/rows.ts"
 
 /** A moment from now, by the clock of the database. */
 export const timeFromNow = (
@@ -62,7 +63,7 @@ export const claimComparison = (
 
 /** Counts the running comparisons without a live lease, up to `limit`. */
 export const countClaimable = (sql: SqlClient.SqlClient, clock: StoreClock["Service"], limit: number) =>
-  sql<{ readonly count: number }>`
+  countOf(sql`
     SELECT count(*)::int AS count
     FROM (
       SELECT 1
@@ -70,7 +71,7 @@ export const countClaimable = (sql: SqlClient.SqlClient, clock: StoreClock["Serv
       WHERE ${isClaimable(sql, clock)}
       LIMIT ${limit}
     ) claimable
-  `.pipe(Effect.map((rows) => rows[0]?.count ?? 0))
+  `)
 
 /**
  * Extends the lease, if this epoch still owns the comparison. Returns whether it does. The owner of a
@@ -82,7 +83,7 @@ export const renewLease = (
   row: ComparisonRow,
   lease: Duration.Duration
 ) =>
-  sql`
+  hasRow(sql`
     UPDATE comparisons
     SET lease_until = ${timeFromNow(sql, clock, lease)}
     WHERE org_id = ${row.org_id}
@@ -90,7 +91,7 @@ export const renewLease = (
       AND lease_epoch = ${row.lease_epoch}
       AND status IN ('running', 'cancelled')
     RETURNING 1 AS renewed
-  `.pipe(Effect.map((rows) => rows.length > 0))
+  `)
 
 /**
  * Releases the lease, if this epoch still owns the comparison. Another worker can claim it after `backoff`. An attempt

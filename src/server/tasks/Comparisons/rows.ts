@@ -22,7 +22,7 @@ import {
   type Page,
   rowLimit
 } from "../../store/Pagination.ts"
-import { rowsOf } from "../../store/rows.ts"
+import { countOf, hasRow, rowsOf } from "../../store/rows.ts"
 import { ofExistingTask } from "../requireTask.ts"
 
 /** The columns of a comparison's spending. */
@@ -147,12 +147,12 @@ export const listComparisons = (
 
 /** Counts the organization's running comparisons. */
 export const countRunning = (sql: SqlClient.SqlClient, org_id: OrgId) =>
-  sql<{ readonly count: number }>`
+  countOf(sql`
     SELECT count(*)::int AS count
     FROM comparisons
     WHERE org_id = ${org_id}
       AND status = 'running'
-  `.pipe(Effect.map((rows) => rows[0]?.count ?? 0))
+  `)
 
 /** Ends a running comparison as cancelled. Returns it; `undefined` if it has ended, or there is none. */
 export const cancelComparison = (
@@ -172,13 +172,13 @@ export const cancelComparison = (
 
 /** Whether a comparison was cancelled. */
 export const isCancelled = (sql: SqlClient.SqlClient, { comparison_id, org_id }: ComparisonRow) =>
-  sql`
+  hasRow(sql`
     SELECT 1 AS found
     FROM comparisons
     WHERE org_id = ${org_id}
       AND comparison_id = ${comparison_id}
       AND status = 'cancelled'
-  `.pipe(Effect.map((rows) => rows.length > 0))
+  `)
 
 /** Inserts a new comparison. */
 export const insertComparison = (sql: SqlClient.SqlClient, row: ComparisonRow) => sql`

@@ -5,6 +5,7 @@ import type { JsonObject } from "../../../domain/tasks/Dataset.ts"
 import type { HoldOut, TrainTestSplit } from "../../../domain/tasks/HoldOut.ts"
 import { inputDigest, isInVersion } from "./exampleRows.ts"
 import type { VersionRow } from "./versionRows.ts"
+import { countOf } from "../../store/rows.ts"
 
 /** The condition that a row of `dataset_examples` may be seen by what answers this input. */
 export const isVisible = (
@@ -43,7 +44,7 @@ export const countCompared = (
 ) =>
   holdOut.kind !== "split"
     ? Effect.succeed(version.example_count)
-    : sql<{ readonly count: number }>`
+    : countOf(sql`
         SELECT count(*)::int AS count
         FROM dataset_examples
         WHERE org_id = ${org_id}
@@ -51,4 +52,4 @@ export const countCompared = (
           AND example_id <= ${version.last_example_id}
           AND ${isInVersion(sql, version.version)}
           AND ${isInTestPart(sql, holdOut)}
-      `.pipe(Effect.map((rows) => rows[0]?.count ?? 0))
+      `)

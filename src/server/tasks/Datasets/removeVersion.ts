@@ -13,6 +13,7 @@ import { getRelease } from "../Releases/rows.ts"
 import { findTask } from "../Tasks/rows.ts"
 import { acquireDatasetLock } from "./datasetLock.ts"
 import { findVersion } from "./versionRows.ts"
+import { hasRow } from "../../store/rows.ts"
 
 /**
  * Deletes the row of a dataset version, in the caller's transaction, so that it gets 404, and requests the deletion of
@@ -83,7 +84,7 @@ const isCompared = (
   task_id: TaskId,
   id: DatasetId
 ) =>
-  sql`
+  hasRow(sql`
     SELECT 1 AS found
     FROM comparisons
       JOIN releases ON releases.org_id = comparisons.org_id AND releases.release_id = comparisons.live_release_id
@@ -92,4 +93,4 @@ const isCompared = (
       AND ${id} IN (comparisons.dataset_id, candidate_dataset_id, releases.dataset_id)
       AND (status = 'running' OR (status = 'cancelled' AND lease_until > ${currentTime(sql, clock)}))
     LIMIT 1
-  `.pipe(Effect.map((rows) => rows.length > 0))
+  `)

@@ -5,7 +5,7 @@ import { JsonObject } from "../../../domain/tasks/Dataset.ts"
 import { DatasetId, FeedbackId, type OrgId, type TaskId, TraceId } from "../../../domain/Ids.ts"
 import { TimestampFromDate } from "../../../domain/Time.ts"
 import { textArray } from "../../store/pgArrays.ts"
-import { rowsOf } from "../../store/rows.ts"
+import { countOf, rowsOf } from "../../store/rows.ts"
 import { feedbackColumns, FeedbackRow } from "./rows.ts"
 
 /** A staged correction, without its content. */
@@ -46,13 +46,13 @@ export const readStaged = (
 
 /** Counts the staged corrections of a task. */
 export const countStaged = (sql: SqlClient.SqlClient, org_id: OrgId, task_id: TaskId) =>
-  sql<{ readonly count: number }>`
+  countOf(sql`
     SELECT count(*)::int AS count
     FROM feedback
     WHERE org_id = ${org_id}
       AND task_id = ${task_id}
       AND status = 'staged'
-  `.pipe(Effect.map((rows) => rows[0]?.count ?? 0))
+  `)
 
 /** Whether the submitter of a correction may stage it. */
 export const allowsSelfReview = (sql: SqlClient.SqlClient, org_id: OrgId, task_id: TaskId) =>
@@ -106,10 +106,10 @@ export const countExistingInputs = (
   org_id: OrgId,
   digests: ReadonlyArray<string>
 ) =>
-  sql<{ readonly count: number }>`
+  countOf(sql`
     SELECT count(*)::int
     FROM dataset_examples
       JOIN unnest(${textArray(digests)}) AS digest ON input_digest = decode(digest, 'hex')
     WHERE org_id = ${org_id}
       AND until_version IS NULL
-  `.pipe(Effect.map(([row]) => row?.count ?? 0))
+  `)

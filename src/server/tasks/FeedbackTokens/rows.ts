@@ -1,11 +1,11 @@
 import { createHash } from "node:crypto"
-import { Effect, Schema } from "effect"
+import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { type KeyId, type OrgId, ReleaseId, RunId, TaskId, type TraceId } from "../../../domain/Ids.ts"
 import type { FeedbackRecord } from "../../../domain/tasks/Feedback.ts"
 import type { FeedbackToken } from "../../../domain/tasks/FeedbackToken.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
-import { rowsOf } from "../../store/rows.ts"
+import { hasRow, rowsOf } from "../../store/rows.ts"
 import { modelCalls } from "../Feedback/rows.ts"
 import { ofExistingTask } from "../requireTask.ts"
 
@@ -52,33 +52,27 @@ export const findUsableKey = (sql: SqlClient.SqlClient, { key_id, org_id }: Feed
  * the last one.
  */
 export const countTokenUse = (sql: SqlClient.SqlClient, token: FeedbackToken, digest: string) =>
-  Effect.map(
-    sql`
-      INSERT INTO feedback_token_uses AS used (org_id, token_id, uses, last_digest, expires_at)
-      VALUES (
-        ${token.org_id}, ${token.id}, 1, ${digest}, to_timestamp(${token.expires_at})
-      )
-      ON CONFLICT (org_id, token_id) DO UPDATE
-      SET uses = used.uses + 1, last_digest = excluded.last_digest
-      WHERE used.uses < ${token.max_uses}
-        AND used.last_digest <> excluded.last_digest
-      RETURNING 1 AS counted
-    `,
-    (rows) => rows.length > 0
-  )
+  hasRow(sql`
+    INSERT INTO feedback_token_uses AS used (org_id, token_id, uses, last_digest, expires_at)
+    VALUES (
+      ${token.org_id}, ${token.id}, 1, ${digest}, to_timestamp(${token.expires_at})
+    )
+    ON CONFLICT (org_id, token_id) DO UPDATE
+    SET uses = used.uses + 1, last_digest = excluded.last_digest
+    WHERE used.uses < ${token.max_uses}
+      AND used.last_digest <> excluded.last_digest
+    RETURNING 1 AS counted
+  `)
 
 /** Whether feedback is the same as the last one that a token was used for. */
 export const isNewestFeedback = (sql: SqlClient.SqlClient, { id, org_id }: FeedbackToken, digest: string) =>
-  Effect.map(
-    sql`
-      SELECT 1 AS found
-      FROM feedback_token_uses
-      WHERE org_id = ${org_id}
-        AND token_id = ${id}
-        AND last_digest = ${digest}
-    `,
-    (rows) => rows.length > 0
-  )
+  hasRow(sql`
+    SELECT 1 AS found
+    FROM feedback_token_uses
+    WHERE org_id = ${org_id}
+      AND token_id = ${id}
+      AND last_digest = ${digest}
+  `)
 
 const runRows = rowsOf(
   Schema.Struct({
@@ -105,13 +99,10 @@ export const countRunUse = (sql: SqlClient.SqlClient, { org_id, trace_id }: Feed
 
 /** Whether the run of a token exists. */
 export const hasRun = (sql: SqlClient.SqlClient, { org_id, trace_id }: FeedbackToken) =>
-  Effect.map(
-    sql`
-      SELECT 1 AS found
-      FROM runs
-      WHERE org_id = ${org_id}
-        AND trace_id = ${trace_id}
-        AND ${ofExistingTask(sql, "runs")}
-    `,
-    (rows) => rows.length > 0
-  )
+  hasRow(sql`
+    SELECT 1 AS found
+    FROM runs
+    WHERE org_id = ${org_id}
+      AND trace_id = ${trace_id}
+      AND ${ofExistingTask(sql, "runs")}
+  `)

@@ -3,7 +3,8 @@ import type { SchemaFault } from "../../../domain/tasks/CompiledSchema.ts"
 import type { JsonObject } from "../../../domain/tasks/Dataset.ts"
 import type { ModelProvider, Usage } from "../../../domain/tasks/Provider.ts"
 import type { JsonSchema } from "../../../domain/tasks/Task.ts"
-import type { ModelResponse, PromptMessage } from "./ProviderRequest.ts"
+import type { ModelResponse } from "../../../domain/telemetry/SpanConventions.ts"
+import type { PromptMessage } from "./ProviderRequest.ts"
 
 /** Parts of an answer's content at most, so that reading them takes some 10 ms. */
 export const MAX_CONTENT_PARTS = 10_000

@@ -8,6 +8,7 @@ import type { Provider, Usage } from "../../../domain/tasks/Provider.ts"
 import type { ProviderFailureReason } from "../../../domain/tasks/ProviderFailure.ts"
 import type { JsonSchema } from "../../../domain/tasks/Task.ts"
 import type { Timestamp } from "../../../domain/Time.ts"
+import type { ModelResponse } from "../../../domain/telemetry/SpanConventions.ts"
 
 /** A request to a provider for one answer. */
 export interface ProviderRequest<P extends Provider = Provider> {
@@ -30,20 +31,6 @@ export interface ProviderRequest<P extends Provider = Provider> {
   readonly traceparent?: (call: number) => string
   /** Called when a call to a model ends, so that its usage is known even if the request is interrupted later. */
   readonly onCall?: (call: ProviderCall) => void
-}
-
-/** The metadata of a model's response. All text is checked: a model server could send any. Counts are null if it sent none. */
-export interface ModelResponse {
-  readonly id: string | null
-  readonly model: string | null
-  readonly finish_reason: string | null
-  readonly input_tokens: number | null
-  readonly output_tokens: number | null
-  /** Input tokens that the provider's cache served. */
-  readonly cached_tokens: number | null
-  /** Input tokens that the provider stored in its cache. */
-  readonly cache_creation_tokens: number | null
-  readonly reasoning_tokens: number | null
 }
 
 /** A message of a request to a model. */

@@ -4,6 +4,7 @@ import { type ModelProvider, noUsage, sumUsage, unknownUsage } from "../../../do
 import type { ProviderFailureReason } from "../../../domain/tasks/ProviderFailure.ts"
 import { renderInstructions } from "../../../domain/tasks/InstructionTemplate.ts"
 import { VERSION } from "../../../domain/Version.ts"
+import type { ModelResponse } from "../../../domain/telemetry/SpanConventions.ts"
 import { monotonicNow } from "../../concurrency/monotonicMillis.ts"
 import { ProviderEgress } from "../../egress/Egress.ts"
 import { retryAfterMillis } from "../../egress/retryAfterMillis.ts"
@@ -16,13 +17,7 @@ import { runInSteps } from "./inSteps.ts"
 import type { Conversation, ModelApi, ModelRequest } from "./ModelApi.ts"
 import { findPromptExamples } from "./promptExamples.ts"
 import { findProviderKey } from "./providerKeys.ts"
-import {
-  type ModelResponse,
-  NoAnswer,
-  type ProviderAnswer,
-  type ProviderCall,
-  type ProviderRequest
-} from "./ProviderRequest.ts"
+import { NoAnswer, type ProviderAnswer, type ProviderCall, type ProviderRequest } from "./ProviderRequest.ts"
 
 /** Retries of calls to a model server that is busy or failing. */
 export interface ModelOptions {

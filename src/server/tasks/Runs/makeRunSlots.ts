@@ -3,7 +3,7 @@ import { RateLimited } from "../../../api/Problems.ts"
 import type { OrgId } from "../../../domain/Ids.ts"
 import type { LimitUse } from "../../observability/LimitUse.ts"
 import { reportQuota } from "../../observability/reportQuota.ts"
-import type { OrganizationLimitValues } from "../../identity/OrganizationLimits.ts"
+import type { OrganizationLimitValues } from "../../../domain/identity/OrganizationLimitValues.ts"
 
 /** Seconds after which a refused run may be tried again. */
 const RETRY_AFTER_SECONDS = 1

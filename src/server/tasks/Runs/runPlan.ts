@@ -1,9 +1,9 @@
-import { Effect, Schema } from "effect"
+import { Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { DatasetId, type OrgId, ReleaseId, type SessionId, type TaskId } from "../../../domain/Ids.ts"
 import { TraceMode } from "../../../domain/telemetry/TelemetryDestination.ts"
 import { type Timestamp, toDate } from "../../../domain/Time.ts"
-import { rowsOf } from "../../store/rows.ts"
+import { hasRow, rowsOf } from "../../store/rows.ts"
 import { Provider } from "../../../domain/tasks/Provider.ts"
 
 /** The data of a task that a run needs, read by one statement. Without the schemas, which may be large. */
@@ -99,7 +99,7 @@ export const lockSchemas = (
   plan: RunPlan,
   now: Timestamp
 ) =>
-  sql`
+  hasRow(sql`
     UPDATE tasks
     SET first_run_at = coalesce(first_run_at, ${toDate(now)})
     WHERE org_id = ${org_id}
@@ -107,4 +107,4 @@ export const lockSchemas = (
       AND input_schema_digest = ${plan.input_schema_digest}
       AND answer_schema_digest = ${plan.answer_schema_digest}
     RETURNING 1 AS locked
-  `.pipe(Effect.map((rows) => rows.length > 0))
+  `)

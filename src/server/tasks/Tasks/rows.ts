@@ -8,7 +8,7 @@ import { Provider } from "../../../domain/tasks/Provider.ts"
 import { TimestampFromDate, toDate } from "../../../domain/Time.ts"
 import { lockOnNode } from "../../store/Cluster.ts"
 import { pageWithinBytes } from "../../store/Pagination.ts"
-import { rowsOf } from "../../store/rows.ts"
+import { countOf, rowsOf } from "../../store/rows.ts"
 
 /** A row of `tasks`, and whether the provider's key and headers are stored. */
 const TaskRow = Schema.Struct({
@@ -121,11 +121,11 @@ const listedRows = rowsOf(Schema.Struct({ ...TaskRow.fields, found: Schema.Int }
 
 /** Counts the organization's tasks. */
 export const countTasks = (sql: SqlClient.SqlClient, org_id: OrgId) =>
-  sql<{ readonly count: number }>`
+  countOf(sql`
     SELECT count(*)::int AS count
     FROM tasks
     WHERE org_id = ${org_id}
-  `.pipe(Effect.map((rows) => rows[0]?.count ?? 0))
+  `)
 
 /** Inserts a task. */
 export const insertTask = (sql: SqlClient.SqlClient, org_id: OrgId, row: TaskRow) => sql`

@@ -3,7 +3,7 @@ import type { SqlClient } from "effect/sql"
 import { KeyId, OrgId, TelemetryDestinationId } from "../../../domain/Ids.ts"
 import { Compression, ScoreFormat, TraceMode } from "../../../domain/telemetry/TelemetryDestination.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
-import { rowsOf } from "../../store/rows.ts"
+import { hasRow, rowsOf } from "../../store/rows.ts"
 import type { Place } from "../../secrets/SecretBox.ts"
 import { raiseSecretsVersion } from "../../secrets/secretsVersion.ts"
 
@@ -103,15 +103,12 @@ export const hasDestination = (
   org_id: OrgId,
   destination_id: TelemetryDestinationId
 ) =>
-  Effect.map(
-    sql`
-      SELECT 1 AS found
-      FROM telemetry_destinations
-      WHERE org_id = ${org_id}
-        AND destination_id = ${destination_id}
-    `,
-    (rows) => rows.length > 0
-  )
+  hasRow(sql`
+    SELECT 1 AS found
+    FROM telemetry_destinations
+    WHERE org_id = ${org_id}
+      AND destination_id = ${destination_id}
+  `)
 
 /** Locks the organization's destination and its counts until the transaction ends. Returns whether it exists. */
 export const lockDestinationForUpdate = (
@@ -119,16 +116,13 @@ export const lockDestinationForUpdate = (
   org_id: OrgId,
   destination_id: TelemetryDestinationId
 ) =>
-  Effect.map(
-    sql`
-      SELECT 1 AS locked
-      FROM telemetry_destinations
-      WHERE org_id = ${org_id}
-        AND destination_id = ${destination_id}
-      FOR NO KEY UPDATE
-    `,
-    (rows) => rows.length > 0
-  )
+  hasRow(sql`
+    SELECT 1 AS locked
+    FROM telemetry_destinations
+    WHERE org_id = ${org_id}
+      AND destination_id = ${destination_id}
+    FOR NO KEY UPDATE
+  `)
 
 /** Inserts a destination. Returns false if the organization already has one. */
 export const insertDestination = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, row: DestinationRow) {
