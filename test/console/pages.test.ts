@@ -1,6 +1,6 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
-import type { Page } from "playwright-core"
+import type { Page, Request } from "playwright-core"
 import { Countersign } from "../../src/testing/index.ts"
 import { Browser, goTo, skipWithoutBrowser, openSignedIn } from "../support/browser.ts"
 import { seedConsoleOrg } from "../support/seedConsoleOrg.ts"
@@ -131,4 +131,32 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Conso
       }).pipe(Effect.scoped, Effect.orDie),
     120_000
   )
+
+  test("a page asks for nothing that the scope which opens it does not allow", () =>
+    Effect.gen(function* () {
+      const { key } = yield* Countersign
+      const at = yield* seedConsoleOrg("narrow")
+      const refused: Array<string> = []
+      for (const [scope, path, shows] of [
+        ["feedback.read", `/feedback/${at.feedback_id}`, "Correction"],
+        ["datasets.read", `/datasets/${at.dataset_id}`, "1 added"],
+        ["runs.read", `/runs/${at.trace_id}`, "Answer"],
+        ["sessions.read", `/sessions/${at.session_id}`, "1-look-up"],
+        ["approvals.read", `/approvals/${at.approval_id}`, "Arguments"],
+        ["tasks.read", `/comparisons/${at.comparison_id}`, "View details"]
+      ] as const) {
+        const { page } = yield* openSignedIn(yield* key({ scopes: [scope] }, "narrow"), "/browsers")
+        const requests: Array<Request> = []
+        page.on("request", (request) => void requests.push(request))
+        yield* Effect.promise(async () => {
+          await goTo(page, path)
+          await page.locator("main").getByText(shows).first().waitFor()
+          for (const request of requests) {
+            const response = await request.response()
+            if (response?.status() === 403) refused.push(`${scope}: ${request.url()}`)
+          }
+        })
+      }
+      assert.deepStrictEqual(refused, [])
+    }).pipe(Effect.scoped, Effect.orDie))
 })

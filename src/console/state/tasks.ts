@@ -1,10 +1,11 @@
 /** Atoms of tasks, dataset versions, comparisons and releases, shared by several pages. */
-import { Atom } from "effect/reactivity"
+import { AsyncResult, Atom } from "effect/reactivity"
 import type { ComparisonId, DatasetId, ReleaseId, TaskId } from "../../domain/Ids.ts"
 import { pagedAtom } from "./pagedAtom.ts"
 import { apiClient } from "./apiClient.ts"
-import { refresh } from "./atoms.ts"
+import { refresh, useAtomValue } from "./atoms.ts"
 import { consoleClient } from "./consoleClient.ts"
+import { useCan } from "./session.ts"
 
 const cursorQuery = <Cursor>(cursor: Cursor | undefined): { readonly cursor?: Cursor } =>
   cursor === undefined ? {} : { cursor }
@@ -31,6 +32,15 @@ export const refreshTaskLists = (): void => {
 export const taskAtom = Atom.family((task_id: TaskId) =>
   Atom.make(apiClient.tasks.get({ params: { id: task_id } }))
 )
+
+const taskNameAtom = Atom.family((task_id: TaskId) =>
+  Atom.make((get) => AsyncResult.getOrElse(get(taskAtom(task_id)), () => undefined)?.name)
+)
+const noNameAtom = Atom.make(undefined)
+
+/** The name of a task; undefined until it is loaded, and for a session that may not read it. */
+export const useTaskName = (task_id: TaskId): string | undefined =>
+  useAtomValue(useCan()("tasks.read") ? taskNameAtom(task_id) : noNameAtom)
 
 /** The versions of a task's dataset, newest first. */
 export const datasetsAtom = Atom.family((task_id: TaskId) =>
