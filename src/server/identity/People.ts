@@ -24,10 +24,10 @@ import { findListedPerson, listPeople, type PersonFilter, setBlocked } from "./P
 import {
   confirmAddress,
   countPeople,
-  findIdentityMakers,
   findOpenDecisions,
   findPeopleOfSession,
   findPerson,
+  findSameHuman,
   type PersonRow,
   type Subject,
   updateAccess,
@@ -349,15 +349,11 @@ export class People extends Context.Service<
         unblock: Effect.fn("People.unblock")(function* (id) {
           const principal = yield* Authorized("keys.write")
           const ref: KeyRef = { org_id: principal.org_id, key_id: id }
-          const sameHuman = yield* Effect.orDie(findIdentityMakers(sql, ref))
-          if (
-            principal.actor.id === id ||
-            principal.makers.includes(id) ||
-            sameHuman.includes(principal.actor.id)
-          ) {
+          const sameHuman = new Set([id, ...(yield* Effect.orDie(findSameHuman(sql, ref)))])
+          if ([principal.actor.id, ...principal.makers].some((key) => sameHuman.has(key))) {
             return yield* new OwnAccess({
               detail:
-                "This person created your key, or has its verified address. Ask an administrator with another key."
+                "This person created your key, or has the verified address of it or of the key that created it. Ask an administrator with another key."
             })
           }
           return yield* change(

@@ -9,25 +9,31 @@ import { MAILBOX } from "./mailbox.ts"
  */
 export const identityMakers = (sql: SqlClient.SqlClient) => sql.literal(MAKERS)
 
+/** SQL of the keys and other people that are the same human being as the person of a row of `api_keys`. */
+export const sameHuman = (sql: SqlClient.SqlClient) => sql.literal(`ARRAY(${SAME_HUMAN})`)
+
+const SAME_HUMAN = `
+  SELECT own.key_id
+  FROM people
+    JOIN email_addresses AS confirmed
+      ON confirmed.org_id = people.org_id
+      AND confirmed.address = ${MAILBOX}
+      AND confirmed.verified_at IS NOT NULL
+    JOIN api_keys AS own
+      ON own.org_id = people.org_id
+      AND own.email IS NOT NULL
+      AND ${foldCase("own.email")} = ${foldCase("api_keys.email")}
+      AND own.key_id <> people.key_id
+  WHERE people.org_id = api_keys.org_id
+    AND people.key_id = api_keys.key_id`
+
 const MAKERS = `ARRAY(
   WITH RECURSIVE maker AS (
     SELECT first.key_id
     FROM (
       SELECT api_keys.created_by_id AS key_id
       UNION
-      SELECT own.key_id
-      FROM people
-        JOIN email_addresses AS confirmed
-          ON confirmed.org_id = people.org_id
-          AND confirmed.address = ${MAILBOX}
-          AND confirmed.verified_at IS NOT NULL
-        JOIN api_keys AS own
-          ON own.org_id = people.org_id
-          AND own.email IS NOT NULL
-          AND ${foldCase("own.email")} = ${foldCase("api_keys.email")}
-          AND own.key_id <> people.key_id
-      WHERE people.org_id = api_keys.org_id
-        AND people.key_id = api_keys.key_id
+      ${SAME_HUMAN}
     ) AS first
     UNION
     SELECT made.created_by_id

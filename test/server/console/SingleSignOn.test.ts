@@ -761,7 +761,9 @@ describe("SingleSignOn", () => {
     () =>
       withProvider((_provider, url) =>
         Effect.gen(function* () {
-          const admin = yield* (yield* Countersign).client({}, "acme")
+          const countersign = yield* Countersign
+          const adminKey = yield* countersign.key({ name: "Root" }, "acme")
+          const admin = yield* countersign.clientWith(adminKey)
           const { key } = yield* admin.apiKeys.create({
             payload: { name: "Ada's key", preset: "reviewer", email: "ADA@Example.com" }
           })
@@ -783,6 +785,12 @@ describe("SingleSignOn", () => {
           const path = `${session?.key.id ?? ""}/block`
           assert.strictEqual((yield* blockedBy(url, headers, path)).status, 200)
           assert.deepInclude((yield* blockedBy(url, headers, path, "DELETE")).body, { code: "OWN_ACCESS" })
+          const { apiKeys } = yield* countersign.clientWith(Redacted.make(own.secret))
+          const made = yield* apiKeys.create({ payload: { name: "made by it", preset: "admin" } })
+          const madeHeaders = yield* consoleHeaders(Redacted.make(made.secret))
+          assert.deepInclude((yield* blockedBy(url, madeHeaders, path, "DELETE")).body, {
+            code: "OWN_ACCESS"
+          })
           yield* sql`UPDATE email_addresses SET verified_at = NULL`
           assert.deepStrictEqual(yield* makers(), [])
         })

@@ -5,7 +5,7 @@ import { Preset, Scope } from "../../../domain/identity/Scope.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
 import { textArray } from "../../store/pgArrays.ts"
 import { countOf, rowsOf } from "../../store/rows.ts"
-import { identityMakers } from "../identityMakers.ts"
+import { sameHuman } from "../identityMakers.ts"
 import type { KeyRef } from "../KeyRef.ts"
 import { mailbox } from "../mailbox.ts"
 
@@ -102,18 +102,18 @@ export const updateAccess = (
     AND key_id = ${key_id}
 `
 
-const makersRows = rowsOf(Schema.Struct({ makers: Schema.Array(KeyId) }))
+const sameHumanRows = rowsOf(Schema.Struct({ keys: Schema.Array(KeyId) }))
 
-/** The keys and people that count as the same human being as a person, and their makers. */
-export const findIdentityMakers = (sql: SqlClient.SqlClient, { key_id, org_id }: KeyRef) =>
+/** The keys and other people with the verified address of a person. */
+export const findSameHuman = (sql: SqlClient.SqlClient, { key_id, org_id }: KeyRef) =>
   Effect.map(
-    makersRows.first(sql`
-      SELECT ${identityMakers(sql)} AS makers
+    sameHumanRows.first(sql`
+      SELECT ${sameHuman(sql)} AS keys
       FROM api_keys
       WHERE org_id = ${org_id}
         AND key_id = ${key_id}
     `),
-    (row) => row?.makers ?? []
+    (row) => row?.keys ?? []
   )
 
 const decisionRows = rowsOf(Schema.Struct({ approval_id: ApprovalId }))
