@@ -137,9 +137,13 @@ const pagesAndActions = (session: ConsoleSession, text: string): ReadonlyArray<I
       ? []
       : [{ key: route.path, group: "Page", label: route.title, detail: "", to: navPath(route) }]
   )
-  const actions = paletteActions
-    .filter(({ scope }) => session.scopes.includes(scope))
-    .map(({ label, to }): Item => ({ key: `action ${label}`, group: "Action", label, detail: "", to }))
+  const actions = paletteActions(session.scopes).map(({ label, to }): Item => ({
+    key: `action ${label}`,
+    group: "Action",
+    label,
+    detail: "",
+    to
+  }))
   const help: Item = { key: HELP, group: "Action", label: "Keyboard shortcuts", detail: "", to: HELP }
   return [...pages, ...actions, help].filter(({ label }) =>
     words.every((word) => label.toLowerCase().includes(word))
