@@ -47,7 +47,8 @@ export const isNewEnough = (version) => {
   return major > OLDEST_NODE[0] || (major === OLDEST_NODE[0] && minor >= OLDEST_NODE[1])
 }
 
-const say = (line) => process.stdout.write(`countersign: ${line}\n`)
+/** Not on standard output, which belongs to the command: a script or an MCP client reads it. */
+const say = (line) => process.stderr.write(`countersign: ${line}\n`)
 
 const stampIn = (directory) => join(directory, "node_modules", ".countersign-setup")
 
