@@ -266,8 +266,8 @@ describe("the audit log is append-only", () => {
       /\b(INSERT INTO|UPDATE|DELETE FROM|MERGE INTO|TRUNCATE) (?:TABLE |ONLY )*"?(audit_(?:log|chain|heads))\b/gi
     )
     assert.deepStrictEqual(found, [
-      "identity/Audit/Retention.ts: DELETE FROM audit_chain",
-      "identity/Audit/Retention.ts: DELETE FROM audit_log",
+      "deletion/RowRetention.ts: DELETE FROM audit_chain",
+      "deletion/RowRetention.ts: DELETE FROM audit_log",
       "identity/auditWrites.ts: INSERT INTO audit_chain",
       "identity/auditWrites.ts: INSERT INTO audit_heads",
       "identity/auditWrites.ts: INSERT INTO audit_log",
