@@ -1,9 +1,10 @@
 import type { PgConnection } from "@effect/sql-pg"
-import { Context, Duration, Effect, Exit, type Fiber, Predicate, type Scope } from "effect"
+import { Context, Duration, Effect, Exit, type Fiber, type Scope } from "effect"
 import type { SqlError } from "effect/sql"
-import { Duplex } from "node:stream"
+import type { Duplex } from "node:stream"
 import { errorsOf } from "../../observability/errorsOf.ts"
 import { isReadOnlyError } from "../databaseErrors.ts"
+import { driverSocket } from "./driverSocket.ts"
 
 /** How often connections are checked while statements wait for the server. */
 const CHECK_MILLIS = 500
@@ -165,9 +166,8 @@ export const makeResponseDeadline = (
       text: string
     ): Effect.Effect<A, SqlError.SqlError> =>
       Effect.withFiber((fiber) => {
-        const socket = socketOf(connection)
-        if (socket === undefined || fiber.getRef(NoResponseDeadline)) return statement
-        const pending = pendingOf(socket)
+        if (fiber.getRef(NoResponseDeadline)) return statement
+        const pending = pendingOf(driverSocket(connection))
         begin(pending)
         const sentAt = performance.now()
         return Effect.onExit(statement, (exit) => {
@@ -198,12 +198,3 @@ export const makeResponseDeadline = (
     }
     return { guard, closeAll }
   })
-
-/** The socket of a connection or of the connection that it reserves. The driver has no public property for it. */
-const socketOf = (connection: PgConnection.PgConnection): Duplex | undefined => {
-  const base = Predicate.hasProperty(connection, "base") ? connection.base : connection
-  if (!Predicate.hasProperty(base, "session") || !Predicate.hasProperty(base.session, "socket"))
-    return undefined
-  const { socket } = base.session
-  return socket instanceof Duplex ? socket : undefined
-}

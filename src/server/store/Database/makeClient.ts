@@ -1,15 +1,13 @@
 import { PgClient, PgConnection, PgPool } from "@effect/sql-pg"
 import { Effect, Predicate, type Scope } from "effect"
 import type { Reactivity } from "effect/reactivity"
-import { SqlClient, type SqlConnection, SqlError, Statement } from "effect/sql"
+import { SqlClient, type SqlConnection, SqlError } from "effect/sql"
 import type { ConnectionGroup } from "./ConnectionGroup.ts"
 import { makeResponseDeadline, type ResponseDeadline } from "./ResponseDeadline.ts"
 import { makeSlowStatementLog } from "./slowStatements.ts"
 
 /** A connection for LISTEN sends no statements. How often per deadline it checks that the server still responds. */
 const LISTEN_CHECKS_PER_DEADLINE = 6
-
-const PgJson = Statement.custom<PgClient.PgCustom>("PgJson")
 
 /**
  * A client with a pool of connections, as `PgClient.make` makes one, whose connections are closed when the server stops responding on them.
@@ -60,7 +58,9 @@ export const makeClient = (
     return Object.assign(client, {
       [PgClient.TypeId]: PgClient.TypeId,
       config,
-      json: (value: unknown) => Statement.fragment([PgJson(value, undefined, undefined)]),
+      json: (): never => {
+        throw new Error("Not supported: bind JSON.stringify of the value")
+      },
       listen,
       notify: (channel: string, payload: string) =>
         Effect.asVoid(
