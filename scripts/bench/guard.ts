@@ -1,14 +1,15 @@
-import { Effect, Redacted } from "effect"
+import { Effect, Layer, Redacted } from "effect"
 import { apiKeyDigest, generateApiKeyFrom, parseApiKey } from "../../src/domain/identity/ApiKeyFormat.ts"
 import { KeyId, OrgId } from "../../src/domain/Ids.ts"
 import { checkCollectorHeaders } from "../../src/domain/telemetry/CollectorHeaders.ts"
 import { rateLimit, takeToken } from "../../src/domain/identity/RateLimit.ts"
 import { makeVerifiedKeyCache } from "../../src/server/identity/ApiKeys/VerifiedKeyCache.ts"
-import { RateLimits } from "../../src/server/http/RateLimits.ts"
+import { RateLimits } from "../../src/server/admission/RateLimits.ts"
 import { SecretBox } from "../../src/server/secrets/SecretBox.ts"
 import * as KeyRing from "../../src/server/secrets/KeyRing.ts"
 import { randomBytes } from "node:crypto"
 import { atMost, line, machine } from "./measure.ts"
+import { LimitUse } from "../../src/server/observability/LimitUse.ts"
 
 /**
  * Processor time of the checks around a request, in microseconds: API key verification with and without a cache hit (no database), rate
@@ -72,7 +73,9 @@ const program = Effect.gen(function* () {
   show("token bucket, pure function", () => void (full = takeToken(rate, full, (now += 1)).fullAt))
   const limits = yield* Effect.provide(
     RateLimits,
-    RateLimits.layer({ perKey: 1_000_000, perOrganization: 1_000_000, endUserFeedback: 0 })
+    RateLimits.layer({ perKey: 1_000_000, perOrganization: 1_000_000, endUserFeedback: 0 }).pipe(
+      Layer.provide(LimitUse.layerNone)
+    )
   )
   const requester = { org_id: yield* OrgId.generate, actor: { id: yield* KeyId.generate } }
   show("token buckets of key and organization", () => void Effect.runSync(limits.admitRequest(requester)))

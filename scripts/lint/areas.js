@@ -25,7 +25,7 @@ const folders = {
   cli: ["adapters", "api", "client", "domain", "server", "testing", "webhook"]
 }
 
-const upToStore = ["observability", "concurrency", "store"]
+const upToStore = ["observability", "concurrency", "admission", "store"]
 const upToSecrets = [...upToStore, "secrets"]
 const upToIdentity = [...upToSecrets, "egress", "delivery", "identity"]
 
@@ -33,9 +33,10 @@ const upToIdentity = [...upToSecrets, "egress", "delivery", "identity"]
 const areas = {
   observability: [],
   concurrency: ["observability"],
-  store: ["observability", "concurrency"],
+  admission: ["observability", "concurrency"],
+  store: ["observability", "concurrency", "admission"],
   secrets: upToStore,
-  egress: ["observability", "concurrency"],
+  egress: ["observability", "concurrency", "admission"],
   delivery: upToSecrets,
   identity: upToStore,
   config: ["egress", "store", "secrets", "observability"],

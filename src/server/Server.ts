@@ -12,7 +12,7 @@ import type { Authentication as AuthenticationMiddleware } from "../api/Authoriz
 import { EndUserFeedbackApi } from "../api/EndUserFeedback.ts"
 import { MAX_STEP_ID_LENGTH } from "../domain/Ids.ts"
 import { ApiKeys } from "./identity/ApiKeys.ts"
-import { layerAuthenticationRefusals } from "./identity/AuthenticationRefusals.ts"
+import { AuthenticationRefusals } from "./identity/AuthenticationRefusals.ts"
 import { ApprovalFeed } from "./console/ApprovalFeed.ts"
 import { makeApprovalCollector } from "./approvals/pendingApprovals.ts"
 import { Approvals } from "./approvals/Approvals.ts"
@@ -58,7 +58,7 @@ import * as Idempotency from "./http/Idempotency.ts"
 import { KnownSecrets } from "./secrets/KnownSecrets.ts"
 import { makeOldSecretsCollector } from "./secrets/oldSecrets.ts"
 import * as MasterKeys from "./secrets/MasterKeys.ts"
-import { layerLimitUse, LimitUse } from "./observability/LimitUse.ts"
+import { LimitUse } from "./observability/LimitUse.ts"
 import { layerRegistry, Metrics } from "./observability/Metrics.ts"
 import * as EmailConfirmation from "./http/EmailConfirmation.ts"
 import * as LeakedKeys from "./http/LeakedKeys.ts"
@@ -70,7 +70,7 @@ import * as WebhookChannel from "./notifications/Notifications/WebhookChannel.ts
 import { layerVerificationLinks } from "./notifications/layerVerificationLinks.ts"
 import { EmailAddresses } from "./identity/EmailAddresses.ts"
 import { VerificationPolicy } from "./identity/VerificationPolicy.ts"
-import { OrganizationLimits } from "./identity/OrganizationLimits.ts"
+import { OrganizationLimits } from "./admission/OrganizationLimits.ts"
 import { Organizations } from "./identity/Organizations.ts"
 import { StoredUsage } from "./identity/StoredUsage.ts"
 import { Revocations } from "./identity/Revocations.ts"
@@ -79,12 +79,13 @@ import { Providers } from "./tasks/Providers.ts"
 import { NearestExample } from "./tasks/Providers/NearestExample.ts"
 import { OpenAi } from "./tasks/Providers/OpenAi.ts"
 import { Anthropic } from "./tasks/Providers/Anthropic.ts"
-import { RateLimits } from "./http/RateLimits.ts"
+import { RateLimits } from "./admission/RateLimits.ts"
 import { Canaries } from "./tasks/Canaries.ts"
 import { Releases } from "./tasks/Releases.ts"
 import * as RequestBody from "./http/RequestBody.ts"
 import * as RequestLog from "./http/RequestLog.ts"
-import { WorkLimits } from "./http/WorkLimits.ts"
+import { VerifiedCredentials } from "./admission/VerifiedCredentials.ts"
+import { WorkLimits } from "./admission/WorkLimits.ts"
 import { RedactionSettings } from "./redaction/RedactionSettings.ts"
 import { Grants } from "./approvals/Grants.ts"
 import { Rules } from "./approvals/Rules.ts"
@@ -98,9 +99,9 @@ import { Runs } from "./tasks/Runs.ts"
 import { ScoreLabels } from "./tasks/ScoreLabels.ts"
 import { layerRunSpans } from "./tasks/Runs/layerRunSpans.ts"
 import { layerListen } from "./http/listen.ts"
-import { layerStopDelay, layerStopping } from "./http/Stopping.ts"
-import { layerUnsentResponses } from "./http/UnsentResponses.ts"
-import { loopbackNetworks } from "./http/listen/Connections.ts"
+import { layerStopDelay, Stopping } from "./http/Stopping.ts"
+import { UnsentResponses } from "./admission/UnsentResponses.ts"
+import { loopbackNetworks } from "./admission/Connections.ts"
 import { layerContractHandlers, layerEndUserFeedbackHandlers } from "./contractHandlers.ts"
 import { layerStore } from "./main/layerStore.ts"
 import { Hooks } from "./approvals/Hooks.ts"
@@ -281,6 +282,7 @@ export const layerServices = (settings: ServiceSettings) =>
         KnownSecrets.layer
       )
     ),
+    Layer.provideMerge(Layer.mergeAll(LimitUse.layer, AuthenticationRefusals.layer)),
     Layer.provide([
       Layer.succeed(OrganizationLimits, settings.organizationLimits),
       Layer.succeed(VerificationPolicy, settings.verification)
@@ -357,6 +359,10 @@ export const layerRoutes = (settings: ServiceSettings) =>
     ])
   )
 
+/** The state that the listening server shares with the routes. */
+export const layerServerState = ({ unreadResponses }: Pick<Settings, "unreadResponses">) =>
+  Layer.mergeAll(UnsentResponses.layer(unreadResponses), VerifiedCredentials.layer, Stopping.layer)
+
 /** The connections of one replica, through a pooler and direct. */
 const connectionsOf = (store: Settings["store"]): number =>
   MAX_CONNECTIONS +
@@ -419,9 +425,8 @@ const layerOnCurrentClock = (settings: Settings) =>
         }
       })
     ),
-    Layer.provideMerge(Layer.mergeAll(layerUnsentResponses(settings.unreadResponses), layerStopping)),
+    Layer.provideMerge(layerServerState(settings)),
     Layer.provideMerge(OwnTelemetry.layer(settings.ownTelemetry)),
-    Layer.provideMerge(Layer.mergeAll(layerLimitUse, layerAuthenticationRefusals)),
     Layer.provideMerge(layerRegistry),
     Layer.provideMerge(Layer.succeed(SlowStatementMillis, settings.log.slowStatementMillis)),
     // Without a collector no spans are created: they would be a third of the cost of a small request.

@@ -39,7 +39,7 @@ import { layerGroup } from "./http/layerGroup.ts"
 import { ApiKeys } from "./identity/ApiKeys.ts"
 import { Audit } from "./identity/Audit.ts"
 import { AuditChain } from "./identity/AuditChain.ts"
-import { RequestCharges } from "./identity/RequestCharges.ts"
+import { RateLimits } from "./admission/RateLimits.ts"
 import { Notifications } from "./notifications/Notifications.ts"
 import { RedactionSettings } from "./redaction/RedactionSettings.ts"
 import { Canaries } from "./tasks/Canaries.ts"
@@ -176,8 +176,8 @@ export const layerContractHandlers = Layer.mergeAll(
   layerGroup(
     Api,
     "feedback",
-    { feedback: Feedback, tokens: FeedbackTokens, charges: RequestCharges },
-    (handlers, { feedback, tokens, charges }) =>
+    { feedback: Feedback, tokens: FeedbackTokens, limits: RateLimits },
+    (handlers, { feedback, tokens, limits }) =>
       handlers.handleAll({
         create: ({ payload }) => feedback.create(payload),
         createToken: ({ params, payload }) => tokens.create(params.id, payload ?? {}),
@@ -193,7 +193,7 @@ export const layerContractHandlers = Layer.mergeAll(
         reviewMany: ({ payload }) =>
           Authorized("feedback.write").pipe(
             // The first of them was counted when the request was admitted.
-            Effect.flatMap((principal) => charges.charge(principal, payload.feedback_ids.length - 1)),
+            Effect.flatMap((principal) => limits.charge(principal, payload.feedback_ids.length - 1)),
             Effect.andThen(feedback.reviewMany(payload)),
             Effect.flatMap((results) => respondReviewResults({ results }))
           ),
@@ -246,8 +246,8 @@ export const layerContractHandlers = Layer.mergeAll(
   layerGroup(
     Api,
     "approvals",
-    { approvals: Approvals, charges: RequestCharges },
-    (handlers, { approvals, charges }) =>
+    { approvals: Approvals, limits: RateLimits },
+    (handlers, { approvals, limits }) =>
       handlers.handleAll({
         list: ({ query }) =>
           Effect.flatMap(approvals.list(query), ({ items, next_cursor }) =>
@@ -258,7 +258,7 @@ export const layerContractHandlers = Layer.mergeAll(
         decideMany: ({ payload }) =>
           Authorized("approvals.decide").pipe(
             // The first of them was counted when the request was admitted.
-            Effect.flatMap((principal) => charges.charge(principal, payload.approval_ids.length - 1)),
+            Effect.flatMap((principal) => limits.charge(principal, payload.approval_ids.length - 1)),
             Effect.andThen(approvals.decideMany(payload)),
             Effect.flatMap((results) => respondResults({ results }))
           )

@@ -13,6 +13,7 @@ import { RecentEvents } from "../../src/server/notifications/Notifications/Recen
 import * as WebhookChannel from "../../src/server/notifications/Notifications/WebhookChannel.ts"
 import { SecretBox } from "../../src/server/secrets/SecretBox.ts"
 import { StoreClock } from "../../src/server/store/StoreClock.ts"
+import { VerificationPolicy } from "../../src/server/identity/VerificationPolicy.ts"
 
 /** The database URL, the master key, the lease, a name server, and the delay before each attempt in seconds. */
 const [url = "", masterKey = "", leaseMillis = "10000", dnsServer = "", delays = ""] = process.argv.slice(2)
@@ -32,6 +33,7 @@ const layer = Delivery.layer(Effect.all([WebhookChannel.make(options)]), { lease
   Layer.provide(
     Layer.mergeAll(
       RecentEvents.layer,
+      VerificationPolicy.layerNone,
       SecretBox.layer({ masterKeys: [Redacted.make(masterKey)] }),
       Egress.layer({
         dnsServers: Result.getOrThrow(parseDnsServers(dnsServer)),

@@ -36,6 +36,7 @@ import { StoreClock } from "../../src/server/store/StoreClock.ts"
 import { startChain } from "./audit.ts"
 import { eventually } from "./eventually.ts"
 import { TestDatabase } from "./postgres.ts"
+import { VerificationPolicy } from "../../src/server/identity/VerificationPolicy.ts"
 
 /** Timeout of a test on a busy machine. */
 const TEST_MILLIS = 120_000
@@ -231,6 +232,7 @@ export const masterKey = Redacted.make(randomBytes(32).toString("base64"))
 
 /** The dependencies of the webhook channel: loopback is allowed, without TLS. */
 export const layerWebhookDependencies = Layer.mergeAll(
+  VerificationPolicy.layerNone,
   Layer.orDie(SecretBox.layer({ masterKeys: [masterKey] })),
   RecentEvents.layer,
   Egress.layer({
@@ -259,7 +261,14 @@ export const testWithWebhooks = <E>(
   effect: () => Effect.Effect<
     void,
     E,
-    SqlClient.SqlClient | PgClient.PgClient | TestDatabase | Egress | RecentEvents | SecretBox | Scope.Scope
+    | SqlClient.SqlClient
+    | PgClient.PgClient
+    | TestDatabase
+    | Egress
+    | RecentEvents
+    | SecretBox
+    | VerificationPolicy
+    | Scope.Scope
   >
 ) =>
   it.live(
@@ -278,7 +287,7 @@ export const withWebhookEngine =
     Effect.provide(
       use,
       Delivery.layer(Effect.all([WebhookChannel.make(options)]), engine).pipe(
-        Layer.provide(StoreClock.layer)
+        Layer.provide([StoreClock.layer, VerificationPolicy.layerNone])
       ),
       { local: true }
     )

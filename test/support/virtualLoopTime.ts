@@ -1,5 +1,5 @@
 import { Effect, Fiber } from "effect"
-import type { LoopTime } from "../../src/server/concurrency/LoopShares.ts"
+import type { LoopTime } from "../../src/server/admission/LoopShares.ts"
 
 /** One pass of the event loop. */
 export const pass = Effect.callback<void>((resume) => {

@@ -3,8 +3,6 @@
  * needs no state, so a key without requests for `windowMillis` can be evicted. Times are milliseconds of a monotonic clock.
  */
 export interface RateLimit {
-  /** Sustained requests per second. */
-  readonly perSecond: number
   /** Milliseconds until one token is refilled. */
   readonly intervalMillis: number
   /** Milliseconds until an empty bucket is full. */
@@ -24,22 +22,24 @@ export interface RateLimitResult {
 
 /** A rate limit with a burst of one second's requests. */
 export const rateLimit = (perSecond: number): RateLimit => ({
-  perSecond,
   intervalMillis: 1000 / perSecond,
   windowMillis: 1000
 })
 
 /** A rate limit of so many requests in a longer window, with a burst of all of them. */
 export const rateLimitWithin = (requests: number, windowMillis: number): RateLimit => ({
-  perSecond: (requests * 1000) / windowMillis,
   intervalMillis: windowMillis / requests,
   windowMillis
 })
 
-/** Takes a token from the bucket that is full at `fullAt`. A refused request takes none. */
-export const takeToken = (limit: RateLimit, fullAt: number, now: number): RateLimitResult => {
-  const next = Math.max(fullAt, now) + limit.intervalMillis
-  const remainingMillis = limit.windowMillis - (next - now)
+/**
+ * Takes a token, or several, from the bucket that is full at `fullAt`. A refused request takes none. One for more than the bucket holds is
+ * allowed when the bucket is full: otherwise it never could be.
+ */
+export const takeToken = (limit: RateLimit, fullAt: number, now: number, count = 1): RateLimitResult => {
+  const next = chargeTokens(limit, fullAt, now, count)
+  const needed = Math.min(next, Math.max(fullAt, now) + limit.windowMillis)
+  const remainingMillis = limit.windowMillis - (needed - now)
   // Tolerates a thousandth of a request: the rounding error of sums of fractions.
   return remainingMillis < -limit.intervalMillis / 1000
     ? { allowed: false, fullAt, remaining: 0, waitMillis: -remainingMillis }
@@ -60,12 +60,15 @@ export const reserveToken = (
   fullAt: number,
   now: number
 ): { readonly fullAt: number; readonly waitMillis: number } => {
-  const next = Math.max(fullAt, now) + limit.intervalMillis
+  const next = chargeTokens(limit, fullAt, now, 1)
   const waitMillis = next - now - limit.windowMillis
   // Tolerates a thousandth of a request, as `takeToken`.
   return { fullAt: next, waitMillis: waitMillis > limit.intervalMillis / 1000 ? waitMillis : 0 }
 }
 
-/** Takes tokens that may not be there yet, for work that has been admitted. Returns when the bucket is full again. */
+/**
+ * Takes tokens that may not be there yet, for work that has been admitted; a negative number gives tokens back. Returns when the bucket is
+ * full again.
+ */
 export const chargeTokens = (limit: RateLimit, fullAt: number, now: number, count: number): number =>
   Math.max(fullAt, now) + count * limit.intervalMillis

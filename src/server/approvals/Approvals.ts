@@ -51,7 +51,7 @@ import {
   requireOnePerson
 } from "./Grants/createGrant.ts"
 import { findGrantOfApproval } from "./Grants/rows.ts"
-import { LoopTurns, nextTurn } from "../concurrency/LoopTurns.ts"
+import { LoopTurns, nextTurn } from "../admission/LoopTurns.ts"
 import { Audit } from "../identity/Audit.ts"
 import { StoredUsage } from "../identity/StoredUsage.ts"
 import { atomic, isInTransaction } from "../store/transaction.ts"

@@ -21,7 +21,7 @@ import {
 import type { ApprovalId, KeyId, OrgId } from "../../domain/Ids.ts"
 import { JsonValue } from "../../domain/json/JsonValue.ts"
 import type { Timestamp } from "../../domain/Time.ts"
-import { nextTurn } from "../concurrency/LoopTurns.ts"
+import { nextTurn } from "../admission/LoopTurns.ts"
 import { Rules } from "./Rules.ts"
 import { type DecidedStep, readDecisions } from "./RuleSuggestions/readDecisions.ts"
 

@@ -13,7 +13,8 @@ import {
 import { findRuleWarnings } from "../../domain/approvals/ruleWarnings.ts"
 import type { OrgId } from "../../domain/Ids.ts"
 import { JsonValue } from "../../domain/json/JsonValue.ts"
-import { LoopTurns } from "../concurrency/LoopTurns.ts"
+import { KeyedBudget } from "../admission/KeyedBudget.ts"
+import { LoopTurns } from "../admission/LoopTurns.ts"
 import { LimitUse } from "../observability/LimitUse.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { type PreparedRules, Rules } from "./Rules.ts"
@@ -57,7 +58,7 @@ export class RuleTests extends Context.Service<
       const clock = yield* StoreClock
       const turns = yield* LoopTurns
       const use = yield* LimitUse
-      const running = new Map<OrgId, number>()
+      const running = new KeyedBudget<OrgId>({ perKey: MAX_RULE_TESTS })
 
       const tooManyTests = Effect.suspend(() => {
         use.refused("rule_tests")
@@ -73,17 +74,11 @@ export class RuleTests extends Context.Service<
       const admit = (org_id: OrgId) =>
         Effect.acquireRelease(
           Effect.suspend(() => {
-            const count = running.get(org_id) ?? 0
-            if (count >= MAX_RULE_TESTS) return tooManyTests
-            use.used("rule_tests", (count + 1) / MAX_RULE_TESTS)
-            return Effect.sync(() => running.set(org_id, count + 1))
+            if (!running.fits(org_id)) return tooManyTests
+            use.used("rule_tests", (running.inUseBy(org_id) + 1) / MAX_RULE_TESTS)
+            return Effect.sync(() => running.take(org_id))
           }),
-          () =>
-            Effect.sync(() => {
-              const count = running.get(org_id) ?? 0
-              if (count > 1) running.set(org_id, count - 1)
-              else running.delete(org_id)
-            })
+          () => Effect.sync(() => running.giveBack(org_id))
         )
 
       return RuleTests.of({

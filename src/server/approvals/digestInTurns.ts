@@ -1,6 +1,6 @@
 import { Effect } from "effect"
 import type { DigestSlices } from "../../domain/approvals/StepDigest.ts"
-import { nextTurn, nextTurnOrYield } from "../concurrency/LoopTurns.ts"
+import { nextTurn, nextTurnOrYield } from "../admission/LoopTurns.ts"
 
 /**
  * Computes a digest in turns of the current request, if that is a large one. For a small one, it yields between the slices of large

@@ -30,7 +30,7 @@ import { makeSignalBuffer } from "./ApprovalFeed/SignalBuffer.ts"
 import { findApproval, toApproval } from "../approvals/approvalRows.ts"
 import { Rules } from "../approvals/Rules.ts"
 import { SessionSignals } from "../approvals/SessionSignals.ts"
-import { makeFairSlots } from "../concurrency/FairSlots.ts"
+import { makeFairSlots } from "../admission/FairSlots.ts"
 import { runWorker, startWorkers } from "../concurrency/Worker.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 

@@ -4,7 +4,7 @@
  */
 import { Cache, Duration, Effect, Exit } from "effect"
 import { HttpRouter, HttpServerRequest } from "effect/http"
-import { LoopTurns } from "../concurrency/LoopTurns.ts"
+import { LoopTurns } from "../admission/LoopTurns.ts"
 import { renderInWorker } from "./ApiReference/renderInWorker.ts"
 import { respondWith } from "./ApiReference/EncodedDocument.ts"
 import { ClientAddress } from "./ClientAddress.ts"

@@ -11,19 +11,19 @@ import {
 } from "../../api/Authorization.ts"
 import { type InsufficientScope, InvalidApiKey } from "../../api/Problems.ts"
 import { type Scope, scopes } from "../../domain/identity/Scope.ts"
-import { LoopTurns } from "../concurrency/LoopTurns.ts"
+import { LoopTurns } from "../admission/LoopTurns.ts"
 import { ApiKeys } from "../identity/ApiKeys.ts"
 import { makeAuthenticatedResponse } from "./authenticatedResponse.ts"
 import { ClientAddress } from "./ClientAddress.ts"
-import { makeFairReads } from "./FairReads.ts"
+import { makeFairReads } from "../admission/FairReads.ts"
 import { insufficientScope } from "./insufficientScope.ts"
 import { problemResponse } from "./problemResponse.ts"
 import { makeRequestLog } from "./RequestLog.ts"
-import { rateLimitExceeded, RateLimits } from "./RateLimits.ts"
-import { VerifiedCredentials } from "./VerifiedCredentials.ts"
+import { rateLimitExceeded, RateLimits } from "../admission/RateLimits.ts"
+import { VerifiedCredentials } from "../admission/VerifiedCredentials.ts"
 
 /** Authenticates a request by its bearer key, within the rate limit of the key. */
-export const layer: Layer.Layer<Authentication, never, ApiKeys | ClientAddress | RateLimits> = Layer.effect(
+export const layer = Layer.effect(
   Authentication,
   Effect.gen(function* () {
     const keys = yield* ApiKeys

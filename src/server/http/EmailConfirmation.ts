@@ -9,7 +9,7 @@ import { parseLinkToken, VERIFY_EMAIL_PATH } from "../../domain/identity/Verific
 import { EmailAddresses } from "../identity/EmailAddresses.ts"
 import { ClientAddress } from "./ClientAddress.ts"
 import { plainPage as page } from "./plainPage.ts"
-import { RateLimits } from "./RateLimits.ts"
+import { RateLimits } from "../admission/RateLimits.ts"
 
 /** Without an action the form posts to the page's own URL, which has the token, whatever path a proxy has it under. */
 const question = page(

@@ -22,7 +22,7 @@ import { SecretBox } from "../secrets/SecretBox.ts"
 import { rowsOf } from "../store/rows.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { ClientAddress } from "./ClientAddress.ts"
-import { RateLimits } from "./RateLimits.ts"
+import { RateLimits } from "../admission/RateLimits.ts"
 import { makeRequestLog } from "./RequestLog.ts"
 
 /** How long a browser caches a preflight, in seconds. */

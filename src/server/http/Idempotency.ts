@@ -7,8 +7,8 @@ import { Idempotent } from "../../api/Middleware.ts"
 import { toDate } from "../../domain/Time.ts"
 import { dieOnDatabaseError, permitTimeout } from "../store/databaseErrors.ts"
 import { atomic } from "../store/transaction.ts"
-import { makeKeyedSemaphore } from "../concurrency/KeyedSemaphore.ts"
-import { yieldingOnly } from "../concurrency/LoopTurns.ts"
+import { makeKeyedSemaphore } from "../admission/KeyedSemaphore.ts"
+import { yieldingOnly } from "../admission/LoopTurns.ts"
 import { withDnsPrefetch } from "../egress/PrefetchedDns.ts"
 import {
   responsePlace,

@@ -5,7 +5,7 @@ import { LeakedKeysApi, ReportLimit } from "../../api/LeakedKeys.ts"
 import { ApiKeys } from "../identity/ApiKeys.ts"
 import { ClientAddress } from "./ClientAddress.ts"
 import * as ProblemFrame from "./ProblemFrame.ts"
-import { RateLimits } from "./RateLimits.ts"
+import { RateLimits } from "../admission/RateLimits.ts"
 import * as RequestBody from "./RequestBody.ts"
 
 const layerReportLimit = Layer.effect(

@@ -9,14 +9,14 @@ import { redactFaults } from "../../domain/redaction/Redaction/redactFaults.ts"
 import { DatabaseOutage } from "../observability/DatabaseOutage.ts"
 import { recordRequest } from "../observability/recordRequest.ts"
 import { causeResponse } from "./causeResponse.ts"
-import { makeRequestLog } from "./RequestLog.ts"
+import { makeRequestLog, type RequestLog } from "./RequestLog.ts"
 import { problemResponse } from "./problemResponse.ts"
 
 /**
  * The outermost middleware of every API operation. It turns every failure into a problem with the id of the request,
  * and records the request in the metrics.
  */
-export const layer: Layer.Layer<ProblemFrame> = Layer.effect(
+export const layer: Layer.Layer<ProblemFrame, never, RequestLog> = Layer.effect(
   ProblemFrame,
   Effect.zipWith(
     DatabaseOutage,

@@ -9,15 +9,15 @@ import { describeFirst } from "../../domain/describeIssue.ts"
 import type { Scope } from "../../domain/identity/Scope.ts"
 import { redactFaults } from "../../domain/redaction/Redaction/redactFaults.ts"
 import { formatPointer } from "../../domain/tasks/CompiledSchema/SchemaFault.ts"
-import { makeKeyedSemaphore } from "../concurrency/KeyedSemaphore.ts"
-import { inTurns, LoopTurns } from "../concurrency/LoopTurns.ts"
+import { makeKeyedSemaphore } from "../admission/KeyedSemaphore.ts"
+import { inTurns, LoopTurns } from "../admission/LoopTurns.ts"
 import { LimitUse } from "../observability/LimitUse.ts"
 import { ClientAddress } from "./ClientAddress.ts"
 import { insufficientScope } from "./insufficientScope.ts"
-import { addressKey } from "./listen/Connections.ts"
+import { addressKey } from "../admission/Connections.ts"
 import { problemResponse } from "./problemResponse.ts"
 import { checkAtOnce, checkInTurns } from "./RequestBody/checkContent.ts"
-import { WorkLimits } from "./WorkLimits.ts"
+import { WorkLimits } from "../admission/WorkLimits.ts"
 
 /** Bytes above which a request is large: it waits for its organization's next turn between the steps of its work. */
 const LARGE_BODY = 64 * 1024
@@ -49,7 +49,7 @@ const MAX_UNKNOWN = 20
  *
  * The operation then reads the same text from memory.
  */
-export const layer: Layer.Layer<RequestBody, never, ClientAddress> = Layer.effect(
+export const layer: Layer.Layer<RequestBody, never, ClientAddress | LimitUse | WorkLimits> = Layer.effect(
   RequestBody,
   Effect.gen(function* () {
     const turns = yield* LoopTurns

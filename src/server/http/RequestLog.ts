@@ -25,12 +25,13 @@ export interface RequestLogSettings {
  * Which requests have a log line. The line has the operation and the path's template: values of path parameters
  * are omitted, because callers choose some of them.
  */
-const RequestLog = Context.Reference<RequestLogSettings>("countersign/server/http/RequestLog", {
-  defaultValue: () => ({ requests: false, sampleRatio: 1, slowMillis: 0 })
-})
+export class RequestLog extends Context.Service<RequestLog, RequestLogSettings>()(
+  "countersign/server/http/RequestLog"
+) {}
 
 /** Sets which requests are logged. */
-export const layer = (settings: RequestLogSettings): Layer.Layer<never> => Layer.succeed(RequestLog, settings)
+export const layer = (settings: RequestLogSettings): Layer.Layer<RequestLog> =>
+  Layer.succeed(RequestLog, settings)
 
 /** Functions that middleware calls for each request; with neither the log nor a threshold they cost nothing. */
 export const makeRequestLog = Effect.map(RequestLog, (settings) => {

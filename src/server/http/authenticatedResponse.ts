@@ -3,7 +3,7 @@ import { HttpEffect } from "effect/http"
 import type { Principal } from "../../domain/identity/Principal.ts"
 import { AuthenticationRefusals } from "../identity/AuthenticationRefusals.ts"
 import { ClientAddress } from "./ClientAddress.ts"
-import type { Quota } from "./RateLimits.ts"
+import type { Quota } from "../admission/RateLimits.ts"
 
 const FORBIDDEN = 403
 

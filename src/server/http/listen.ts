@@ -29,19 +29,19 @@ import {
   Connections,
   defaultConnectionLimits,
   networkKey
-} from "./listen/Connections.ts"
-import { RequestPacer } from "./listen/RequestPacer.ts"
+} from "../admission/Connections.ts"
+import { RequestPacer } from "../admission/RequestPacer.ts"
 import { clientAddress } from "./ClientAddress.ts"
 import { type Refusal, refuse, refuseConnection } from "./refusals.ts"
 import { Stopping } from "./Stopping.ts"
-import { makeVerifiedCredentials, VerifiedCredentials } from "./VerifiedCredentials.ts"
+import { makeVerifiedCredentials, VerifiedCredentials } from "../admission/VerifiedCredentials.ts"
 import {
   COUNTED_BYTES,
   makeUnsentResponses,
   organizationOf,
   type UnsentResponse,
   UnsentResponses
-} from "./UnsentResponses.ts"
+} from "../admission/UnsentResponses.ts"
 
 /** Limits on connections, and on the time and size of a request before it is routed. */
 export interface ListenLimits extends ConnectionLimits {
@@ -157,9 +157,9 @@ class GuardedServer extends Server {
   /** The open connections. */
   readonly clients: Connections
   /** The responses that clients have not read. */
-  readonly unsent: UnsentResponses
+  readonly unsent: UnsentResponses["Service"]
   readonly stopping: { readonly isStopping: boolean }
-  readonly #credentials: VerifiedCredentials
+  readonly #credentials: VerifiedCredentials["Service"]
 
   constructor(limits: ListenLimits, { credentials, observer, pacer, stopping, unsent }: ServerState) {
     super({
@@ -356,9 +356,9 @@ type Pacer = Pick<RequestPacer, "start">
 
 /** State that the server shares with the routes, and its pacer. */
 interface ServerState {
-  readonly unsent: UnsentResponses
+  readonly unsent: UnsentResponses["Service"]
   readonly stopping: { readonly isStopping: boolean }
-  readonly credentials: VerifiedCredentials
+  readonly credentials: VerifiedCredentials["Service"]
   readonly pacer: Pacer
   readonly observer: ConnectionObserver | undefined
 }
@@ -407,7 +407,11 @@ export const layerListen = (options: {
   readonly port: number
   readonly drain: Duration.Input
   readonly limits?: Partial<ListenLimits>
-}): Layer.Layer<HttpServer.HttpServer | PlatformServices, HttpServerError.ServeError | AccountNotChanged> =>
+}): Layer.Layer<
+  HttpServer.HttpServer | PlatformServices,
+  HttpServerError.ServeError | AccountNotChanged,
+  Stopping | UnsentResponses | VerifiedCredentials
+> =>
   Layer.unwrap(
     Effect.map(
       Effect.gen(function* () {

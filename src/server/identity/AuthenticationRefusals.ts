@@ -42,71 +42,78 @@ interface RefusalCount extends AuthenticationRefusal {
 
 /**
  * Counts refused authentications and authorizations in a metric, and logs them once a minute: one line for each reason, network and key,
- * up to 100 lines, then one for each reason, however many requests an attacker sends. By default nothing is recorded.
+ * up to 100 lines, then one for each reason, however many requests an attacker sends.
  */
-export const AuthenticationRefusals = Context.Reference<{
-  readonly record: (refusal: AuthenticationRefusal) => void
-  /** Logs the refusals since the last call. Returns the number of lines. */
-  readonly report: Effect.Effect<number>
-}>("countersign/server/identity/AuthenticationRefusals", {
-  defaultValue: () => ({ record: () => {}, report: Effect.succeed(0) })
-})
-
-/** Records into the metrics and the log of the service. */
-export const layerAuthenticationRefusals: Layer.Layer<never> = Layer.effect(
+export class AuthenticationRefusals extends Context.Service<
   AuthenticationRefusals,
-  Effect.gen(function* () {
-    const context = yield* Effect.context<never>()
-    // Prometheus sees an increase only from an existing value, so the counters exist before their first increment.
-    for (const reason of refusalReasons) authenticationRefusals(reason).updateUnsafe(0, context)
-    let counts = new Map<string, RefusalCount>()
+  {
+    readonly record: (refusal: AuthenticationRefusal) => void
+    /** Logs the refusals since the last call. Returns the number of lines. */
+    readonly report: Effect.Effect<number>
+  }
+>()("countersign/server/identity/AuthenticationRefusals") {
+  /** Records into the metrics and the log of the service. */
+  static readonly layer = Layer.effect(
+    AuthenticationRefusals,
+    Effect.gen(function* () {
+      const context = yield* Effect.context<never>()
+      // Prometheus sees an increase only from an existing value, so the counters exist before their first increment.
+      for (const reason of refusalReasons) authenticationRefusals(reason).updateUnsafe(0, context)
+      let counts = new Map<string, RefusalCount>()
 
-    const report = Effect.suspend(() => {
-      const lines = [...counts.values()]
-      counts = new Map()
-      return Effect.as(
-        Effect.forEach(
-          lines,
-          ({ address, count, key, reason }) =>
-            Effect.logWarning(reason === "forbidden" ? "Refused authorization" : "Refused authentication", {
-              reason,
-              address,
-              count,
-              ...(key === undefined ? {} : { org_id: key.org_id, key_id: key.key_id })
-            }),
-          { discard: true }
-        ),
-        lines.length
-      )
-    })
-
-    const record = (refusal: AuthenticationRefusal): void => {
-      const { key, reason } = refusal
-      authenticationRefusals(reason).updateUnsafe(1, context)
-      const address = networkOf(refusal.address)
-      const name = `${reason} ${address} ${key?.key_id ?? ""}`
-      const known = counts.get(name)
-      if (known !== undefined) known.count++
-      else if (counts.size < MAX_LINES) counts.set(name, { reason, address, key, count: 1 })
-      else {
-        const others = counts.get(reason)
-        if (others !== undefined) others.count++
-        else counts.set(reason, { reason, address: "others", count: 1 })
-      }
-    }
-
-    yield* onShutdown(Effect.asVoid(report))
-    yield* startWorkers([
-      runWorker({
-        name: "authentication_refusals",
-        runOnce: Effect.map(report, (lines) => ({ counts: { lines } })),
-        every: REPORT_EVERY,
-        firstRun: "after_pause"
+      const report = Effect.suspend(() => {
+        const lines = [...counts.values()]
+        counts = new Map()
+        return Effect.as(
+          Effect.forEach(
+            lines,
+            ({ address, count, key, reason }) =>
+              Effect.logWarning(reason === "forbidden" ? "Refused authorization" : "Refused authentication", {
+                reason,
+                address,
+                count,
+                ...(key === undefined ? {} : { org_id: key.org_id, key_id: key.key_id })
+              }),
+            { discard: true }
+          ),
+          lines.length
+        )
       })
-    ])
-    return { record, report }
+
+      const record = (refusal: AuthenticationRefusal): void => {
+        const { key, reason } = refusal
+        authenticationRefusals(reason).updateUnsafe(1, context)
+        const address = networkOf(refusal.address)
+        const name = `${reason} ${address} ${key?.key_id ?? ""}`
+        const known = counts.get(name)
+        if (known !== undefined) known.count++
+        else if (counts.size < MAX_LINES) counts.set(name, { reason, address, key, count: 1 })
+        else {
+          const others = counts.get(reason)
+          if (others !== undefined) others.count++
+          else counts.set(reason, { reason, address: "others", count: 1 })
+        }
+      }
+
+      yield* onShutdown(Effect.asVoid(report))
+      yield* startWorkers([
+        runWorker({
+          name: "authentication_refusals",
+          runOnce: Effect.map(report, (lines) => ({ counts: { lines } })),
+          every: REPORT_EVERY,
+          firstRun: "after_pause"
+        })
+      ])
+      return AuthenticationRefusals.of({ record, report })
+    })
+  )
+
+  /** Records nothing, for the command line, which authenticates no request. */
+  static readonly layerNone = Layer.succeed(AuthenticationRefusals, {
+    record: () => undefined,
+    report: Effect.succeed(0)
   })
-)
+}
 
 /**
  * The name of a client in the log: its IPv4 address, or its /64 IPv6 network, which usually belongs to one customer.

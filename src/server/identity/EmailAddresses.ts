@@ -14,7 +14,7 @@ import {
   upsertRequest
 } from "./EmailAddresses/rows.ts"
 import type { KeyRef } from "./KeyRef.ts"
-import { OrganizationLimits } from "./OrganizationLimits.ts"
+import { OrganizationLimits } from "../admission/OrganizationLimits.ts"
 import { Organizations } from "./Organizations.ts"
 import { LimitUse } from "../observability/LimitUse.ts"
 import { reportQuota } from "../observability/reportQuota.ts"

@@ -7,7 +7,7 @@ import { monotonicMillis } from "../concurrency/monotonicMillis.ts"
 import { onShutdown, runWorker, startWorkers } from "../concurrency/Worker.ts"
 import { type LimitName, LimitUse } from "../observability/LimitUse.ts"
 import { isNearLimit, reportQuota } from "../observability/reportQuota.ts"
-import { OrganizationLimits } from "./OrganizationLimits.ts"
+import { OrganizationLimits } from "../admission/OrganizationLimits.ts"
 import { addUsage, readUsage, type StoredAmounts } from "./StoredUsage/rows.ts"
 
 export type { StoredAmounts } from "./StoredUsage/rows.ts"

@@ -1,4 +1,4 @@
-import { Context } from "effect"
+import { Context, Layer } from "effect"
 
 /** Resources that must be verified before they are sent anything but a challenge or a link. */
 export interface VerificationPolicyValues {
@@ -8,8 +8,10 @@ export interface VerificationPolicyValues {
   readonly emails: boolean
 }
 
-/** The installation's policy. By default nothing has to be verified. */
-export const VerificationPolicy = Context.Reference<VerificationPolicyValues>(
-  "countersign/server/identity/VerificationPolicy",
-  { defaultValue: () => ({ endpoints: false, emails: false }) }
-)
+/** The installation's policy. */
+export class VerificationPolicy extends Context.Service<VerificationPolicy, VerificationPolicyValues>()(
+  "countersign/server/identity/VerificationPolicy"
+) {
+  /** Nothing has to be verified. */
+  static readonly layerNone = Layer.succeed(VerificationPolicy, { endpoints: false, emails: false })
+}

@@ -1,4 +1,6 @@
 import { Layer } from "effect"
+import { OrganizationLimits } from "../admission/OrganizationLimits.ts"
+import { LimitUse } from "../observability/LimitUse.ts"
 import { Audit } from "../identity/Audit.ts"
 import { Datasets } from "../tasks/Datasets.ts"
 import { StoredUsage } from "../identity/StoredUsage.ts"
@@ -13,6 +15,7 @@ import { layerMatchingStore } from "./layerStore.ts"
 export const layerDatasets = (store: StoreSettings) =>
   Datasets.layer.pipe(
     Layer.provide([CompiledSchemas.layer, Audit.layer, KnownSecrets.layerPolicyOnly, StoredUsage.layer]),
+    Layer.provide([OrganizationLimits.layerNone, LimitUse.layerNone]),
     Layer.provideMerge(Organizations.layer),
     Layer.provide(StoreClock.layer),
     Layer.provide(layerMatchingStore(store))

@@ -1,10 +1,14 @@
 import { Layer } from "effect"
+import { OrganizationLimits } from "../admission/OrganizationLimits.ts"
 import { ApiKeys } from "../identity/ApiKeys.ts"
+import { AuthenticationRefusals } from "../identity/AuthenticationRefusals.ts"
 import { Audit } from "../identity/Audit.ts"
 import { AuditChain } from "../identity/AuditChain.ts"
+import { LimitUse } from "../observability/LimitUse.ts"
 import * as MasterKeys from "../secrets/MasterKeys.ts"
 import { Organizations } from "../identity/Organizations.ts"
 import { Revocations } from "../identity/Revocations.ts"
+import { VerificationLinks } from "../identity/VerificationLinks.ts"
 import { VerificationPolicy } from "../identity/VerificationPolicy.ts"
 import type { Settings, StoreSettings } from "../config/Settings.ts"
 import { StoreClock } from "../store/StoreClock.ts"
@@ -21,7 +25,14 @@ export const layerKeys = ({ store, verification }: KeySettings) =>
   ApiKeys.layer.pipe(
     Layer.provide([Audit.layer, Revocations.layer()]),
     Layer.provideMerge(Organizations.layer),
-    Layer.provide([StoreClock.layer, Layer.succeed(VerificationPolicy, verification)]),
+    Layer.provide([
+      StoreClock.layer,
+      Layer.succeed(VerificationPolicy, verification),
+      VerificationLinks.layerNone,
+      OrganizationLimits.layerNone,
+      LimitUse.layerNone,
+      AuthenticationRefusals.layerNone
+    ]),
     Layer.provide(layerMatchingStoreWithoutKeys(store))
   )
 

@@ -46,7 +46,7 @@ export class Email extends Context.Service<
   static readonly layer: Layer.Layer<
     Email,
     never,
-    MailTransport | Delivery | SqlClient.SqlClient | StoreClock
+    MailTransport | Delivery | SqlClient.SqlClient | StoreClock | VerificationLinks | VerificationPolicy
   > = Layer.effect(
     Email,
     Effect.flatMap(MailTransport, ({ server }) => (server === undefined ? disabled : make(server)))

@@ -54,11 +54,11 @@ import { publishToEndpoints } from "./Notifications/publishToEndpoints.ts"
 import { RecentEvents } from "./Notifications/RecentEvents.ts"
 import { WEBHOOK } from "./Notifications/WebhookChannel.ts"
 import { endpointVersions, type PreparedEvent } from "./PreparedEvent.ts"
-import { makeMinuteLimit } from "./Notifications/makeMinuteLimit.ts"
 import { sendChallenge } from "./Notifications/sendChallenge.ts"
 import { makeUnsealedEndpoints } from "./Notifications/UnsealedEndpoints.ts"
 import { rotateSecret } from "./Notifications/rotateSecret.ts"
-import { OrganizationLimits } from "../identity/OrganizationLimits.ts"
+import { makeRateLimit } from "../admission/makeRateLimit.ts"
+import { OrganizationLimits } from "../admission/OrganizationLimits.ts"
 import { Organizations } from "../identity/Organizations.ts"
 import { VerificationPolicy } from "../identity/VerificationPolicy.ts"
 import { LimitUse } from "../observability/LimitUse.ts"
@@ -207,19 +207,23 @@ export class Notifications extends Context.Service<
 
       const { challengesPerMinute, testsPerMinute } = yield* OrganizationLimits
       const use = yield* LimitUse
-      const admitTest = makeMinuteLimit(
+      // Tests and challenges are sent immediately: without a limit, a caller could flood a host that never agreed to receive anything.
+      const perMinute = { windowSeconds: 60, isReported: true } as const
+      const admitTest = makeRateLimit(
         {
-          perMinute: testsPerMinute,
+          ...perMinute,
           limit: "endpoint_tests",
+          requests: testsPerMinute,
           detail: `Rate limit exceeded: an endpoint can be sent ${testsPerMinute} test events per minute.`
         },
         use
       )
       // Limited per organization, because endpoints can be created and removed at any rate.
-      const admitChallenge = makeMinuteLimit(
+      const admitChallenge = makeRateLimit(
         {
-          perMinute: challengesPerMinute,
+          ...perMinute,
           limit: "endpoint_challenges",
+          requests: challengesPerMinute,
           detail: `Rate limit exceeded: an organization can verify endpoints ${challengesPerMinute} times per minute.`
         },
         use

@@ -9,27 +9,30 @@ import { MailTransport } from "./MailTransport.ts"
 const LABEL = "email.verification"
 
 /** Sends verification links through the mail channel. Without a mail server none is recorded or sent. */
-export const layerVerificationLinks: Layer.Layer<never, never, MailTransport | Delivery | EmailAddresses> =
-  Layer.effect(
-    VerificationLinks,
-    Effect.gen(function* () {
-      const { server } = yield* MailTransport
-      const delivery = yield* Delivery
-      const addresses = yield* EmailAddresses
-      if (server === undefined) return { send: () => Effect.succeed({ _tag: "NoMailServer" } as const) }
-      const destination_id = mailDestination(server)
+export const layerVerificationLinks: Layer.Layer<
+  VerificationLinks,
+  never,
+  MailTransport | Delivery | EmailAddresses
+> = Layer.effect(
+  VerificationLinks,
+  Effect.gen(function* () {
+    const { server } = yield* MailTransport
+    const delivery = yield* Delivery
+    const addresses = yield* EmailAddresses
+    if (server === undefined) return { send: () => Effect.succeed({ _tag: "NoMailServer" } as const) }
+    const destination_id = mailDestination(server)
 
-      return {
-        send: Effect.fn("VerificationLinks.send")(function* (key, options) {
-          const request = yield* addresses.requestLink(key, options)
-          if (request._tag === "Requested") {
-            const { event_id } = request
-            yield* delivery.enqueue([
-              { org_id: key.org_id, channel: MAIL, destination_id, event_id, label: LABEL }
-            ])
-          }
-          return request
-        })
-      }
-    })
-  )
+    return {
+      send: Effect.fn("VerificationLinks.send")(function* (key, options) {
+        const request = yield* addresses.requestLink(key, options)
+        if (request._tag === "Requested") {
+          const { event_id } = request
+          yield* delivery.enqueue([
+            { org_id: key.org_id, channel: MAIL, destination_id, event_id, label: LABEL }
+          ])
+        }
+        return request
+      })
+    }
+  })
+)

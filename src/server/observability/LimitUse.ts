@@ -31,39 +31,47 @@ export type LimitName = (typeof limitNames)[number]
 
 /**
  * Counts refusals by limits, and notes how near any one organization, key or address has come to each. Plain and synchronous, because some
- * limits are checked with every request. By default nothing is recorded.
+ * limits are checked with every request.
  */
-export const LimitUse = Context.Reference<{
-  /** Notes the use of a limit, as a fraction of it. */
-  readonly used: (limit: LimitName, ratio: number) => void
-  readonly refused: (limit: LimitName) => void
-  /** Publishes the highest use of each limit since the last call. */
-  readonly collect: MetricCollector
-}>("countersign/server/observability/LimitUse", {
-  defaultValue: () => ({ used: () => {}, refused: () => {}, collect: Effect.void })
-})
-
-/** Records into the metrics of the service. */
-export const layerLimitUse: Layer.Layer<never> = Layer.effect(
+export class LimitUse extends Context.Service<
   LimitUse,
-  Effect.contextWith((context: Context.Context<never>) =>
-    Effect.sync(() => {
-      const highest = new Map<LimitName, number>()
-      // Prometheus sees an increase only from an existing value, so the counters exist before their first increment.
-      for (const limit of limitNames) limitRefusals(limit).updateUnsafe(0, context)
-      return {
-        used: (limit: LimitName, ratio: number) => {
-          if (ratio > (highest.get(limit) ?? 0)) highest.set(limit, ratio)
-        },
-        refused: (limit: LimitName) => {
-          highest.set(limit, 1)
-          limitRefusals(limit).updateUnsafe(1, context)
-        },
-        collect: Effect.sync(() => {
-          for (const limit of limitNames) limitUse(limit).updateUnsafe(highest.get(limit) ?? 0, context)
-          highest.clear()
-        })
-      }
-    })
+  {
+    /** Notes the use of a limit, as a fraction of it. */
+    readonly used: (limit: LimitName, ratio: number) => void
+    readonly refused: (limit: LimitName) => void
+    /** Publishes the highest use of each limit since the last call. */
+    readonly collect: MetricCollector
+  }
+>()("countersign/server/observability/LimitUse") {
+  /** Records into the metrics of the service. */
+  static readonly layer = Layer.effect(
+    LimitUse,
+    Effect.contextWith((context: Context.Context<never>) =>
+      Effect.sync(() => {
+        const highest = new Map<LimitName, number>()
+        // Prometheus sees an increase only from an existing value, so the counters exist before their first increment.
+        for (const limit of limitNames) limitRefusals(limit).updateUnsafe(0, context)
+        return {
+          used: (limit: LimitName, ratio: number) => {
+            if (ratio > (highest.get(limit) ?? 0)) highest.set(limit, ratio)
+          },
+          refused: (limit: LimitName) => {
+            highest.set(limit, 1)
+            limitRefusals(limit).updateUnsafe(1, context)
+          },
+          collect: Effect.sync(() => {
+            for (const limit of limitNames) limitUse(limit).updateUnsafe(highest.get(limit) ?? 0, context)
+            highest.clear()
+          })
+        }
+      })
+    )
   )
-)
+
+  /** Records nothing, for the command line, which has no metrics. */
+  static readonly layerNone = Layer.succeed(LimitUse, {
+    used: () => undefined,
+    refused: () => undefined,
+    collect: Effect.void
+  })
+}

@@ -1,5 +1,5 @@
 import { Effect, Schema } from "effect"
-import { nextTurn } from "../concurrency/LoopTurns.ts"
+import { nextTurn } from "../admission/LoopTurns.ts"
 import { compileRowDecoder } from "./rows/compileRowDecoder.ts"
 
 /** From this number of rows, decoding them and the code that follows run in a turn of their own: see `LoopTurns`. */

@@ -9,7 +9,7 @@ import {
   schemaDigest,
   type SchemaFault
 } from "../../domain/tasks/CompiledSchema.ts"
-import { LoopTurns, nextTurnOrYield } from "../concurrency/LoopTurns.ts"
+import { LoopTurns, nextTurnOrYield } from "../admission/LoopTurns.ts"
 import { LruCache } from "../concurrency/LruCache.ts"
 
 export type { CompiledSchema } from "../../domain/tasks/CompiledSchema.ts"

@@ -27,7 +27,7 @@ import type { TraceMode } from "../../domain/telemetry/TelemetryDestination.ts"
 import { formatTraceparent, parseTraceContext } from "../../domain/telemetry/TraceContext.ts"
 import { redactFaults } from "../../domain/redaction/Redaction/redactFaults.ts"
 import type { CompiledSchema } from "../../domain/tasks/CompiledSchema.ts"
-import { nextTurn } from "../concurrency/LoopTurns.ts"
+import { nextTurn } from "../admission/LoopTurns.ts"
 import { LruCache } from "../concurrency/LruCache.ts"
 import { makeOnOwnConnection } from "../store/makeOnOwnConnection.ts"
 import { ABANDONED_WRITE_MILLIS, makeStatementBatcher } from "../store/makeStatementBatcher.ts"
@@ -41,7 +41,7 @@ import { isLargeRun, limitLargeRuns, textBytes } from "./Runs/limitLargeRuns.ts"
 import { makeRunSlots } from "./Runs/makeRunSlots.ts"
 import { lockSchemas, type LoggedRunPlan, readRunPlan, type RunPlan } from "./Runs/runPlan.ts"
 import { LimitUse } from "../observability/LimitUse.ts"
-import { OrganizationLimits } from "../identity/OrganizationLimits.ts"
+import { OrganizationLimits } from "../admission/OrganizationLimits.ts"
 import { rowBytes, StoredUsage } from "../identity/StoredUsage.ts"
 import { KnownSecrets } from "../secrets/KnownSecrets.ts"
 import { SecretBox } from "../secrets/SecretBox.ts"
@@ -61,10 +61,9 @@ export type { FinishedRun } from "./Runs/FinishedRun.ts"
 export type { LoggedRun } from "./Runs/rows.ts"
 
 /** A hook that is called after each run is logged. It must not fail, and must return quickly: the response waits for it. */
-export const RunFinished = Context.Reference<(run: FinishedRun) => Effect.Effect<void>>(
-  "countersign/server/tasks/Runs/RunFinished",
-  { defaultValue: () => () => Effect.void }
-)
+export class RunFinished extends Context.Service<RunFinished, (run: FinishedRun) => Effect.Effect<void>>()(
+  "countersign/server/tasks/Runs/RunFinished"
+) {}
 
 /** The source of a run's answer. */
 interface AnswerPlan {

@@ -1,6 +1,6 @@
 import { Effect } from "effect"
 import type { JsonObject } from "../../domain/tasks/Dataset.ts"
-import { nextTurnOrYield } from "../concurrency/LoopTurns.ts"
+import { nextTurnOrYield } from "../admission/LoopTurns.ts"
 import { redactTexts } from "../secrets/redactTexts.ts"
 import { type KnownValues, redactStored, type Redaction } from "../../domain/redaction/Redaction.ts"
 

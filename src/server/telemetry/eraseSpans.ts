@@ -2,7 +2,7 @@ import { type DateTime, Duration, Effect, type Layer, Result, Schema } from "eff
 import { SqlClient } from "effect/sql"
 import { OrgId, type TraceId } from "../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../domain/Time.ts"
-import { nextTurnOrYield } from "../concurrency/LoopTurns.ts"
+import { nextTurnOrYield } from "../admission/LoopTurns.ts"
 import { SecretBox } from "../secrets/SecretBox.ts"
 import { layerDueWorker } from "../store/layerDueWorker.ts"
 import { textArray } from "../store/pgArrays.ts"

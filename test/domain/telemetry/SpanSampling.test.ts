@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import fc from "fast-check"
 import { TraceId } from "../../../src/domain/Ids.ts"
-import { isSampled, makeSampling, SpanBudget } from "../../../src/domain/telemetry/SpanSampling.ts"
+import { isSampled, makeSampling } from "../../../src/domain/telemetry/SpanSampling.ts"
 
 const digits = fc.constantFrom(...Array.from("0123456789abcdef"))
 const traceIds = fc.array(digits, { minLength: 32, maxLength: 32 }).map((all) => TraceId.make(all.join("")))
@@ -70,58 +70,5 @@ describe("makeSampling", () => {
         assert.isAtMost(Math.abs(kept - ratio * ids), 1)
       })
     )
-  })
-})
-
-describe("SpanBudget", () => {
-  it("admits one second's capacity immediately, then the configured rate", () => {
-    const budget = new SpanBudget(10, 0)
-    let now = 0
-    const letIn = () => {
-      let count = 0
-      while (budget.admit(1, now)) count++
-      return count
-    }
-    assert.strictEqual(letIn(), 10)
-    now = 500
-    assert.strictEqual(letIn(), 5)
-    now = 60_000
-    assert.strictEqual(letIn(), 10)
-  })
-
-  it("admits a trace whole or not at all, and an oversized trace when the bucket is full", () => {
-    const budget = new SpanBudget(10, 0)
-    assert.isTrue(budget.admit(8, 0))
-    assert.isFalse(budget.admit(3, 0))
-    assert.isTrue(budget.admit(2, 0))
-    assert.isTrue(budget.admit(25, 1_000))
-    assert.isFalse(budget.admit(1, 2_000))
-  })
-
-  it("never admits more than the capacity plus the rate over any period, credit repaid", () => {
-    const steps = fc.array(
-      fc.record({ wait: fc.nat({ max: 2_000 }), spans: fc.integer({ min: 1, max: 10 }) }),
-      { maxLength: 100 }
-    )
-    fc.assert(
-      fc.property(fc.integer({ min: 10, max: 1_000 }), steps, (perSecond, list) => {
-        const budget = new SpanBudget(perSecond, 0)
-        let now = 0
-        let letIn = 0
-        for (const { spans, wait } of list) {
-          now += wait
-          if (budget.admit(spans, now)) letIn += spans
-          assert.isAtMost(letIn, perSecond + (now * perSecond) / 1000 + 1e-6)
-        }
-      })
-    )
-  })
-
-  it("delays traces that follow one which continued on credit", () => {
-    const budget = new SpanBudget(10, 0)
-    assert.isTrue(budget.admit(10, 0))
-    budget.charge(5, 0)
-    assert.isFalse(budget.admit(1, 500))
-    assert.isTrue(budget.admit(1, 700))
   })
 })

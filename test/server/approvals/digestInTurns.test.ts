@@ -14,7 +14,7 @@ import { Approvals } from "../../../src/server/approvals/Approvals.ts"
 import { digestInTurns } from "../../../src/server/approvals/digestInTurns.ts"
 import { Hooks } from "../../../src/server/approvals/Hooks.ts"
 import { Steps } from "../../../src/server/approvals/Steps.ts"
-import { inTurns } from "../../../src/server/concurrency/LoopTurns.ts"
+import { inTurns } from "../../../src/server/admission/LoopTurns.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { service } from "../../support/service.ts"
 

@@ -16,6 +16,7 @@ import {
 } from "../../../src/server/tasks/deletionSteps.ts"
 import { removeErasedSpans } from "../../../src/server/telemetry/Spans/removeErasedSpans.ts"
 import { TestDatabase } from "../../support/postgres.ts"
+import { layerNoLimits } from "../../support/layerNoLimits.ts"
 
 /** The tables that an effect reads as a whole in a transaction, with the number of rows that it reads so. */
 const tablesReadWhole = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
@@ -33,7 +34,7 @@ const tablesReadWhole = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
     )
   )
 
-const live = StoredUsage.layer.pipe(Layer.provideMerge(TestDatabase.layerSql))
+const live = StoredUsage.layer.pipe(Layer.provide(layerNoLimits), Layer.provideMerge(TestDatabase.layerSql))
 
 layer(live, { excludeTestServices: true })("Plans of deletions", (it) => {
   it.effect("no step reads a whole table", () =>

@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { HttpClient, HttpRouter } from "effect/http"
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
-import { LoopTurns, makeLoopTurns } from "../../../src/server/concurrency/LoopTurns.ts"
+import { LoopTurns, makeLoopTurns } from "../../../src/server/admission/LoopTurns.ts"
 import { ClientAddress } from "../../../src/server/http/ClientAddress.ts"
 import * as ApiReference from "../../../src/server/http/ApiReference.ts"
 

@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Context, Deferred, Effect, Fiber, Layer, type Redacted } from "effect"
 import { SqlClient } from "effect/sql"
-import { LoopTurns, makeLoopTurns } from "../../../src/server/concurrency/LoopTurns.ts"
+import { LoopTurns, makeLoopTurns } from "../../../src/server/admission/LoopTurns.ts"
 import { deleteExpired } from "../../../src/server/deletion/RowRetention.ts"
 import { RETENTION_MILLIS } from "../../../src/server/store/idempotencyKeys.ts"
 import { Countersign } from "../../../src/testing/index.ts"

@@ -10,12 +10,13 @@ import {
   type ListenLimits,
   makeServer
 } from "../../../src/server/http/listen.ts"
-import { loopbackNetworks } from "../../../src/server/http/listen/Connections.ts"
-import type { PacedRequest } from "../../../src/server/http/listen/RequestPacer.ts"
-import { makeVerifiedCredentials } from "../../../src/server/http/VerifiedCredentials.ts"
+import { loopbackNetworks } from "../../../src/server/admission/Connections.ts"
+import type { PacedRequest } from "../../../src/server/admission/RequestPacer.ts"
+import { makeVerifiedCredentials } from "../../../src/server/admission/VerifiedCredentials.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { type Exchange, exchange } from "../../support/rawSocket.ts"
 import { service } from "../../support/service.ts"
+import { layerNoLimits } from "../../support/layerNoLimits.ts"
 
 /** A server on a free loopback port, until the scope closes. */
 const listening = (
@@ -390,7 +391,9 @@ describe("listen: a starting service", () => {
     Effect.gen(function* () {
       const silent = yield* Effect.scoped(
         Effect.gen(function* () {
-          const running = yield* Layer.build(layerListen({ host: "127.0.0.1", port: 0, drain: "1 hour" }))
+          const running = yield* Layer.build(
+            layerListen({ host: "127.0.0.1", port: 0, drain: "1 hour" }).pipe(Layer.provide(layerNoLimits))
+          )
           const { address } = Context.get(running, HttpServer.HttpServer)
           const port = "port" in address ? address.port : 0
           const silent = yield* Effect.forkDetach(exchange(port, ""), { startImmediately: true })

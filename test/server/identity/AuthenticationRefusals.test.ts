@@ -1,9 +1,6 @@
 import { assert, it, layer } from "@effect/vitest"
 import { Effect, Layer, Logger } from "effect"
-import {
-  AuthenticationRefusals,
-  layerAuthenticationRefusals
-} from "../../../src/server/identity/AuthenticationRefusals.ts"
+import { AuthenticationRefusals } from "../../../src/server/identity/AuthenticationRefusals.ts"
 import { KeyId, OrgId } from "../../../src/domain/Ids.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { send, service } from "../../support/service.ts"
@@ -86,5 +83,5 @@ it.effect("an attack from many addresses is a bounded number of lines, with ever
       count: 2,
       ...key
     })
-  }).pipe(Effect.provide(Layer.provideMerge(layerAuthenticationRefusals, layer)))
+  }).pipe(Effect.provide(Layer.provideMerge(AuthenticationRefusals.layer, layer)))
 })

@@ -18,12 +18,13 @@ import { transaction } from "../../../src/server/store/transaction.ts"
 import { waitForBlockedStatements } from "../../support/eventually.ts"
 import { TestDatabase } from "../../support/postgres.ts"
 import { seedReader } from "../../support/sessions.ts"
+import { layerNoLimits } from "../../support/layerNoLimits.ts"
 
 /** The keys of one replica. */
 const layerReplica = (options: RevocationOptions) =>
   ApiKeys.layer.pipe(
     Layer.provideMerge(Layer.mergeAll(Audit.layer, Organizations.layer, Revocations.layer(options))),
-    Layer.provide(StoreClock.layer)
+    Layer.provide([StoreClock.layer, layerNoLimits])
   )
 
 /** Subscribes with the given keys in use, and collects the keys that end. */

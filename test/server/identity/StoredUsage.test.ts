@@ -11,6 +11,7 @@ import { TestDatabase } from "../../support/postgres.ts"
 import { type Answer, send, service } from "../../support/service.ts"
 import { startSilentProxy } from "../../support/silentProxy.ts"
 import { createTeamClients, sortingTask } from "../../support/tasks.ts"
+import { layerNoLimits } from "../../support/layerNoLimits.ts"
 
 const METRICS_TOKEN = "stored-usage-metrics"
 
@@ -177,7 +178,10 @@ it.live(
     Effect.gen(function* () {
       const proxy = yield* startSilentProxy((yield* TestDatabase).url)
       const scope = yield* Scope.make()
-      const usage = Layer.fresh(StoredUsage.layer).pipe(Layer.provide(Database.layer({ url: proxy.url })))
+      const usage = Layer.fresh(StoredUsage.layer).pipe(
+        Layer.provide(layerNoLimits),
+        Layer.provide(Database.layer({ url: proxy.url }))
+      )
       const { add, read } = Context.get(yield* Layer.buildWithScope(usage, scope), StoredUsage)
       const organization = yield* OrgId.generate
       yield* read(organization)
@@ -189,9 +193,15 @@ it.live(
     }).pipe(Effect.scoped, Effect.provide(TestDatabase.layer))
 )
 
-layer(Layer.fresh(StoredUsage.layer).pipe(Layer.provideMerge(TestDatabase.layerSql)), {
-  excludeTestServices: true
-})("StoredUsage › concurrent writes", (it) => {
+layer(
+  Layer.fresh(StoredUsage.layer).pipe(
+    Layer.provide(layerNoLimits),
+    Layer.provideMerge(TestDatabase.layerSql)
+  ),
+  {
+    excludeTestServices: true
+  }
+)("StoredUsage › concurrent writes", (it) => {
   it.effect("amounts count while they are written, and a second write waits for the first", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient

@@ -16,6 +16,7 @@ import { StoreClock } from "../../../src/server/store/StoreClock.ts"
 import { waitForBlockedStatements } from "../../support/eventually.ts"
 import { TestDatabase } from "../../support/postgres.ts"
 import { pointersOf } from "../../support/service.ts"
+import { layerNoLimits } from "../../support/layerNoLimits.ts"
 
 /** Inserts a task of a new organization. */
 const newTask = Effect.gen(function* () {
@@ -76,7 +77,7 @@ const contents = (task: Task, id: DatasetId) =>
 
 const live = Datasets.layer.pipe(
   Layer.provide([CompiledSchemas.layer, Audit.layer, KnownSecrets.layerPolicyOnly, StoredUsage.layer]),
-  Layer.provide(StoreClock.layer),
+  Layer.provide([StoreClock.layer, layerNoLimits]),
   Layer.provideMerge(TestDatabase.layerSql)
 )
 

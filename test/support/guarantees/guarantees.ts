@@ -193,7 +193,7 @@ export const guarantees: ReadonlyArray<Guarantee> = [
         "StrictJson.scan with limits > reads no further than the value beyond the limit"
       ),
       ...tests(
-        "test/server/concurrency/LoopTurns",
+        "test/server/admission/LoopTurns",
         "LoopTurns > a key with many waiting slices delays another key by one of them"
       ),
       ...tests(
@@ -201,7 +201,7 @@ export const guarantees: ReadonlyArray<Guarantee> = [
         "* > a body of more than 100,000 values or 20,000 names is refused with its place"
       ),
       ...tests(
-        "test/server/http/FairReads",
+        "test/server/admission/FairReads",
         "FairReads > a fifth concurrent read waits, while writes and other organizations' reads do not"
       )
     ]
@@ -474,7 +474,7 @@ export const guarantees: ReadonlyArray<Guarantee> = [
         "listen: unparsable requests > a request that * gets a problem, and its connection is closed"
       ),
       ...tests(
-        "test/server/http/listen/Connections",
+        "test/server/admission/Connections",
         "Connections: the limit of all connections > an address with many connections gives one up for another address, down to as many"
       )
     ]
@@ -487,7 +487,7 @@ export const guarantees: ReadonlyArray<Guarantee> = [
         "RateLimit > in any period at most the rate for that period plus one burst is allowed"
       ),
       ...tests(
-        "test/server/http/RateLimits",
+        "test/server/admission/RateLimits",
         "* > all keys of an organization share its limit, and other organizations are served",
         "* > a flood of invalid keys is limited and does not delay a valid key"
       )

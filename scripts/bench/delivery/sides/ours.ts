@@ -11,6 +11,7 @@ import { Delivery } from "../../../../src/server/delivery/Delivery.ts"
 import { shardOf } from "../../../../src/server/delivery/Delivery/shardOf.ts"
 import { Egress } from "../../../../src/server/egress/Egress.ts"
 import { endpointPlace, insertEvents } from "../../../../src/server/notifications/Notifications/rows.ts"
+import { VerificationPolicy } from "../../../../src/server/identity/VerificationPolicy.ts"
 import { RecentEvents } from "../../../../src/server/notifications/Notifications/RecentEvents.ts"
 import * as WebhookChannel from "../../../../src/server/notifications/Notifications/WebhookChannel.ts"
 import { SecretBox } from "../../../../src/server/secrets/SecretBox.ts"
@@ -46,7 +47,8 @@ const services = Layer.mergeAll(
         ownHost: undefined
       }),
   StoreClock.layer,
-  RecentEvents.layer
+  RecentEvents.layer,
+  VerificationPolicy.layerNone
 ).pipe(Layer.provideMerge(Database.layer({ url })))
 /** Consecutive failures before a cooldown. The fairness benchmark sets it out of reach, so that attempts hang throughout. */
 const cooldownAfter = Number(process.env["BENCH_COOLDOWN_AFTER"] ?? "5")

@@ -6,7 +6,7 @@ import type { Approval } from "../../../domain/approvals/Approval.ts"
 import type { ApprovalRefusal } from "../../../domain/approvals/ApprovalState.ts"
 import type { ApprovalId } from "../../../domain/Ids.ts"
 import type { Principal } from "../../../domain/identity/Principal.ts"
-import { inTurns, type LoopTurns } from "../../concurrency/LoopTurns.ts"
+import { inTurns, type LoopTurns } from "../../admission/LoopTurns.ts"
 
 /** Approvals that one turn at the event loop prepares for the shared statement: some milliseconds of work. */
 const SLICE = 25

@@ -1,5 +1,6 @@
 import { Deferred, Effect, Option } from "effect"
 import type { KeyId, OrgId, SessionId } from "../../../domain/Ids.ts"
+import { KeyedBudget } from "../../admission/KeyedBudget.ts"
 import type { KeyRef } from "../../identity/KeyRef.ts"
 import type { SessionSignal } from "../SessionSignals.ts"
 
@@ -41,26 +42,18 @@ export interface DecisionWaits {
 /** Creates the waits. Plain and synchronous, except the wait itself. */
 export const makeDecisionWaits = (limits: DecisionWaitLimits): DecisionWaits => {
   const bySession = new Map<SessionId, Set<Wait>>()
-  const byOrganization = new Map<OrgId, number>()
-  let size = 0
+  const slots = new KeyedBudget<OrgId>({ total: limits.total, perKey: limits.perOrganization })
   let isStopping = false
 
-  const count = (org_id: OrgId, change: 1 | -1) => {
-    size += change
-    const left = (byOrganization.get(org_id) ?? 0) + change
-    if (left === 0) byOrganization.delete(org_id)
-    else byOrganization.set(org_id, left)
-  }
-
   const add = (wait: Wait) => {
-    count(wait.key.org_id, 1)
+    slots.take(wait.key.org_id)
     const others = bySession.get(wait.session_id)
     if (others === undefined) bySession.set(wait.session_id, new Set([wait]))
     else others.add(wait)
   }
 
   const remove = (wait: Wait) => {
-    count(wait.key.org_id, -1)
+    slots.giveBack(wait.key.org_id)
     const others = bySession.get(wait.session_id)
     others?.delete(wait)
     if (others?.size === 0) bySession.delete(wait.session_id)
@@ -77,8 +70,7 @@ export const makeDecisionWaits = (limits: DecisionWaitLimits): DecisionWaits => 
     next: (key, session_id, millis) =>
       Effect.suspend(() => {
         if (isStopping) return Effect.succeed("ended" as const)
-        if (size >= limits.total || (byOrganization.get(key.org_id) ?? 0) >= limits.perOrganization)
-          return Effect.succeed("full" as const)
+        if (!slots.fits(key.org_id)) return Effect.succeed("full" as const)
         const wait: Wait = { key, session_id, woken: Deferred.makeUnsafe() }
         return Effect.acquireUseRelease(
           Effect.sync(() => add(wait)),
@@ -104,6 +96,6 @@ export const makeDecisionWaits = (limits: DecisionWaitLimits): DecisionWaits => 
       isStopping = true
       for (const wait of waits()) wake(wait, "ended")
     },
-    size: () => size
+    size: () => slots.inUse
   }
 }

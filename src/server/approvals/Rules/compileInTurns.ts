@@ -1,7 +1,7 @@
 import { Effect } from "effect"
 import type { ApprovalRule } from "../../../domain/approvals/ApprovalRule.ts"
 import { type CompiledRules, compileRulesInSteps } from "../../../domain/approvals/CompiledRules.ts"
-import { nextTurn } from "../../concurrency/LoopTurns.ts"
+import { nextTurn } from "../../admission/LoopTurns.ts"
 
 /** Patterns that are compiled in one turn at the event loop: the largest take some milliseconds each. */
 const PATTERNS_PER_TURN = 3

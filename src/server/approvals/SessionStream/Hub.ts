@@ -12,7 +12,7 @@
  */
 import { Cause, type Clock, Effect, type Scope, Stream } from "effect"
 import type { KeyId, OrgId, SessionId } from "../../../domain/Ids.ts"
-import { makeFairSlots } from "../../concurrency/FairSlots.ts"
+import { makeFairSlots } from "../../admission/FairSlots.ts"
 import { monotonicMillis } from "../../concurrency/monotonicMillis.ts"
 import type { KeyRef } from "../../identity/KeyRef.ts"
 import type { SessionSignal } from "../SessionSignals.ts"

@@ -7,61 +7,60 @@ import type { ConsoleSessionId } from "../../../domain/Ids.ts"
 import { ConsoleSessions } from "../ConsoleSessions.ts"
 import { makeAuthenticatedResponse } from "../../http/authenticatedResponse.ts"
 import { ClientAddress } from "../../http/ClientAddress.ts"
-import { makeFairReads } from "../../http/FairReads.ts"
+import { makeFairReads } from "../../admission/FairReads.ts"
 import { problemResponse } from "../../http/problemResponse.ts"
 import { makeRequestLog } from "../../http/RequestLog.ts"
-import { rateLimitExceeded, RateLimits } from "../../http/RateLimits.ts"
+import { rateLimitExceeded, RateLimits } from "../../admission/RateLimits.ts"
 import { isActive, sessionToken } from "./browserRequest.ts"
 
 /**
  * Authenticates a request by its session cookie, as the principal of the session's API key. Bearer keys are ignored here, as cookies are
  * under `/v1`. A streamed response ends when its session ends, for any reason.
  */
-export const layer: Layer.Layer<Authentication, never, ClientAddress | ConsoleSessions | RateLimits> =
-  Layer.effect(
-    Authentication,
-    Effect.gen(function* () {
-      const sessions = yield* ConsoleSessions
-      const limits = yield* RateLimits
-      const client = yield* ClientAddress
-      const reads = yield* makeFairReads
-      const log = yield* makeRequestLog
-      const respond = yield* makeAuthenticatedResponse
-      return Authentication.of({
-        api_key: Effect.fnUntraced(function* (operation, { endpoint }) {
-          const request = yield* HttpServerRequest.HttpServerRequest
-          const address = client.of(request)
-          const session = yield* sessions.find(sessionToken(request), {
-            address,
-            admit: limits.admitKeyLookup(address),
-            isActive: isActive(request)
-          })
-          const { principal } = session
-          if (namesOtherSession(request.url, session.view.id)) return yield* otherSession
-          const quota = yield* log.caller(principal, limits.admitRequest(principal))
-          const handled =
-            quota.refused === undefined
-              ? reads.run(
-                  principal.org_id,
-                  endpoint
-                )(Effect.provideService(operation, CurrentPrincipal, principal))
-              : problemResponse(rateLimitExceeded(quota.refused))
-          const response = HttpServerResponse.setHeader(
-            yield* respond(principal, quota)(handled),
-            KEY_HEADER,
-            principal.actor.id
-          )
-          return response.body._tag === "Stream"
-            ? HttpServerResponse.stream(Stream.interruptWhen(response.body.stream, sessions.ended(session)), {
-                status: response.status,
-                headers: response.headers,
-                contentType: response.body.contentType
-              })
-            : response
+export const layer = Layer.effect(
+  Authentication,
+  Effect.gen(function* () {
+    const sessions = yield* ConsoleSessions
+    const limits = yield* RateLimits
+    const client = yield* ClientAddress
+    const reads = yield* makeFairReads
+    const log = yield* makeRequestLog
+    const respond = yield* makeAuthenticatedResponse
+    return Authentication.of({
+      api_key: Effect.fnUntraced(function* (operation, { endpoint }) {
+        const request = yield* HttpServerRequest.HttpServerRequest
+        const address = client.of(request)
+        const session = yield* sessions.find(sessionToken(request), {
+          address,
+          admit: limits.admitKeyLookup(address),
+          isActive: isActive(request)
         })
+        const { principal } = session
+        if (namesOtherSession(request.url, session.view.id)) return yield* otherSession
+        const quota = yield* log.caller(principal, limits.admitRequest(principal))
+        const handled =
+          quota.refused === undefined
+            ? reads.run(
+                principal.org_id,
+                endpoint
+              )(Effect.provideService(operation, CurrentPrincipal, principal))
+            : problemResponse(rateLimitExceeded(quota.refused))
+        const response = HttpServerResponse.setHeader(
+          yield* respond(principal, quota)(handled),
+          KEY_HEADER,
+          principal.actor.id
+        )
+        return response.body._tag === "Stream"
+          ? HttpServerResponse.stream(Stream.interruptWhen(response.body.stream, sessions.ended(session)), {
+              status: response.status,
+              headers: response.headers,
+              contentType: response.body.contentType
+            })
+          : response
       })
     })
-  )
+  })
+)
 
 /** Whether a request names a session, and it is not that of its cookie: see `SESSION_PARAMETER`. */
 const namesOtherSession = (url: string, id: ConsoleSessionId): boolean => {

@@ -6,7 +6,7 @@ import { ConsoleApi } from "../../../api/Console.ts"
 import { STREAM_HEADERS } from "../../approvals/sseFrames.ts"
 import { layerGroup } from "../../http/layerGroup.ts"
 import { People } from "../../identity/People.ts"
-import { RequestCharges } from "../../identity/RequestCharges.ts"
+import { RateLimits } from "../../admission/RateLimits.ts"
 import { Playground } from "../../tasks/Playground.ts"
 import { RunRows } from "../../tasks/RunRows.ts"
 import { TaskRows } from "../../tasks/TaskRows.ts"
@@ -74,18 +74,14 @@ export const layerConsoleHandlers = Layer.mergeAll(
       get: ({ params, query }) => changes.between(params.id, query.since)
     })
   ),
-  layerGroup(
-    ConsoleApi,
-    "search",
-    { search: Search, charges: RequestCharges },
-    (handlers, { search, charges }) =>
-      handlers.handleAll({
-        find: Effect.fnUntraced(function* ({ query }) {
-          const principal = yield* CurrentPrincipal
-          yield* charges.charge(principal, REQUESTS_PER_SEARCH - 1)
-          return yield* search.find(principal, query)
-        })
+  layerGroup(ConsoleApi, "search", { search: Search, limits: RateLimits }, (handlers, { search, limits }) =>
+    handlers.handleAll({
+      find: Effect.fnUntraced(function* ({ query }) {
+        const principal = yield* CurrentPrincipal
+        yield* limits.charge(principal, REQUESTS_PER_SEARCH - 1)
+        return yield* search.find(principal, query)
       })
+    })
   ),
   layerGroup(ConsoleApi, "overview", { overview: Overview }, (handlers, { overview }) =>
     handlers.handleAll({

@@ -6,7 +6,7 @@ import { PAGE_HEADER } from "../../../api/console/pageToken.ts"
 import { ConsoleSessions, SESSION_LIFETIME } from "../ConsoleSessions.ts"
 import { SingleSignOn } from "../SingleSignOn.ts"
 import { ClientAddress } from "../../http/ClientAddress.ts"
-import { rateLimitExceeded, RateLimits } from "../../http/RateLimits.ts"
+import { rateLimitExceeded, RateLimits } from "../../admission/RateLimits.ts"
 import { cookieFor, isActive, sessionToken, splitToken, transportOf } from "./browserRequest.ts"
 
 /** The handlers of `/console/session`. */

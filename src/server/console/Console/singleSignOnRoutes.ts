@@ -5,7 +5,7 @@ import { PAGE_PARAMETER } from "../../../api/console/pageToken.ts"
 import { ClientAddress } from "../../http/ClientAddress.ts"
 import { People } from "../../identity/People.ts"
 import { escapeHtml, plainPage } from "../../http/plainPage.ts"
-import { RateLimits } from "../../http/RateLimits.ts"
+import { RateLimits } from "../../admission/RateLimits.ts"
 import { ConsoleSessions, SESSION_LIFETIME } from "../ConsoleSessions.ts"
 import {
   CALLBACK_PATH,

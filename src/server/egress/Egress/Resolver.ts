@@ -1,7 +1,7 @@
 import { Clock, Effect, Option, Result, type Scope } from "effect"
 import { NetAddress } from "effect/net"
 import * as NodeDns from "node:dns"
-import { makeKeyedSemaphore } from "../../concurrency/KeyedSemaphore.ts"
+import { makeKeyedSemaphore } from "../../admission/KeyedSemaphore.ts"
 import { monotonicMillis } from "../../concurrency/monotonicMillis.ts"
 
 /** Longest DNS lookup, including retries and further name servers. */

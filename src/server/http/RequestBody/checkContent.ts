@@ -5,7 +5,7 @@ import { InvalidRequest, PayloadTooLarge } from "../../../api/Problems.ts"
 import { describeFirst } from "../../../domain/describeIssue.ts"
 import { contentLimits, type JsonFault, scan, startScan } from "../../../domain/json/StrictJson.ts"
 import { redactFaults } from "../../../domain/redaction/Redaction/redactFaults.ts"
-import { nextTurn } from "../../concurrency/LoopTurns.ts"
+import { nextTurn } from "../../admission/LoopTurns.ts"
 
 /** The deepest nesting of a body. `JSON.stringify` overflows the stack at some thousands of levels. */
 const MAX_DEPTH = 64

@@ -21,7 +21,7 @@ interface Options {
   readonly clock: StoreClock["Service"]
   readonly organizations: Organizations["Service"]
   readonly audit: Audit["Service"]
-  readonly links: typeof VerificationLinks.Service
+  readonly links: VerificationLinks["Service"]
   /** Whether addresses must be verified. */
   readonly verifiedOnly: boolean
 }

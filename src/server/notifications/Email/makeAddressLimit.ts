@@ -1,15 +1,12 @@
 import { Effect } from "effect"
 import type { AttemptOutcome } from "../../../domain/delivery/DeliveryState.ts"
 import type { OrgId } from "../../../domain/Ids.ts"
-import { rateLimitWithin, takeToken } from "../../../domain/identity/RateLimit.ts"
-import { LruCache } from "../../concurrency/LruCache.ts"
+import { rateLimitWithin } from "../../../domain/identity/RateLimit.ts"
+import { makeTokenBuckets } from "../../admission/TokenBuckets.ts"
 import { monotonicNow } from "../../concurrency/monotonicMillis.ts"
 import type { LimitUse } from "../../observability/LimitUse.ts"
 
 const HOUR_MILLIS = 3_600_000
-
-/** Addresses whose emails are counted. */
-const MAX_ADDRESSES = 100_000
 
 /**
  * Limits emails of an organization to each address: unless addresses must be verified, a key can name anyone's address,
@@ -17,9 +14,8 @@ const MAX_ADDRESSES = 100_000
  * an address. Only emails that the mail server accepted count. One replica sends all email, so its count is that of the
  * installation, until another replica takes over.
  */
-export const makeAddressLimit = (perHour: number, use: (typeof LimitUse)["Service"]) => {
-  const limit = rateLimitWithin(perHour, HOUR_MILLIS)
-  const buckets = new LruCache<number>({ entries: MAX_ADDRESSES, weight: MAX_ADDRESSES })
+export const makeAddressLimit = (perHour: number, use: LimitUse["Service"]) => {
+  const buckets = makeTokenBuckets(rateLimitWithin(perHour, HOUR_MILLIS))
   const refused = Effect.succeed<AttemptOutcome>({
     _tag: "Refused",
     error: `more than ${perHour} emails to this address within an hour`
@@ -34,17 +30,13 @@ export const makeAddressLimit = (perHour: number, use: (typeof LimitUse)["Servic
       ? send
       : Effect.flatMap(monotonicNow, (now) => {
           const name = `${org_id} ${address.toLowerCase()}`
-          const { allowed, fullAt, remaining } = takeToken(limit, buckets.get(name) ?? now, now)
+          const { allowed, remaining } = buckets.take(name, now)
           if (!allowed) {
             use.refused("address_mails")
             return refused
           }
           use.used("address_mails", 1 - remaining / perHour)
-          buckets.set(name, fullAt, 1)
-          const giveBack = Effect.sync(() => {
-            const current = buckets.get(name)
-            if (current !== undefined) buckets.set(name, current - limit.intervalMillis, 1)
-          })
+          const giveBack = Effect.map(monotonicNow, (at) => buckets.charge(name, -1, at))
           return send.pipe(
             Effect.tap((outcome) => (outcome._tag === "Delivered" ? Effect.void : giveBack)),
             Effect.onInterrupt(() => giveBack)

@@ -1,8 +1,8 @@
 import { Context, Effect } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import { CurrentPrincipal } from "../../../api/Authorization.ts"
-import { makeKeyedSemaphore } from "../../concurrency/KeyedSemaphore.ts"
-import { isLargeRequest, LoopTurns, yieldingOnly } from "../../concurrency/LoopTurns.ts"
+import { makeKeyedSemaphore } from "../../admission/KeyedSemaphore.ts"
+import { isLargeRequest, LoopTurns, yieldingOnly } from "../../admission/LoopTurns.ts"
 import { permitTimeout } from "../databaseErrors.ts"
 import { spanName, TransactionCaller } from "./slowStatements.ts"
 

@@ -1,4 +1,4 @@
-import { Context, Effect } from "effect"
+import { Context, type Effect } from "effect"
 import type { ComparisonCall } from "../../../domain/telemetry/ComparisonConventions.ts"
 import type { ComparisonId, ExampleId, OrgId, TaskId } from "../../../domain/Ids.ts"
 import type { Provider } from "../../../domain/tasks/Provider.ts"
@@ -23,7 +23,7 @@ export interface ExampleCalls {
  * A hook that is called when an example was compared, or interrupted after calls that were made. It must not fail, and must return quickly:
  * the comparison waits for it.
  */
-export const ExampleCompared = Context.Reference<(example: ExampleCalls) => Effect.Effect<void>>(
-  "countersign/server/tasks/Comparisons/ExampleCompared",
-  { defaultValue: () => () => Effect.void }
-)
+export class ExampleCompared extends Context.Service<
+  ExampleCompared,
+  (example: ExampleCalls) => Effect.Effect<void>
+>()("countersign/server/tasks/Comparisons/ExampleCompared") {}

@@ -9,7 +9,7 @@ import { type ExampleCall, type ExampleCalls, ExampleCompared } from "./ExampleC
  * Records each example of a comparison for which a model was called as a trace, with a span for each call. The trace has no content, whatever
  * the destination exports: an erasure finds the content of runs by their trace ids, and trace ids of comparisons are not stored.
  */
-export const layerComparisonSpans: Layer.Layer<never, never, Spans> = Layer.effect(
+export const layerComparisonSpans: Layer.Layer<ExampleCompared, never, Spans> = Layer.effect(
   ExampleCompared,
   Effect.map(Spans, (spans) => (example: ExampleCalls) => recordCalls(spans, example))
 )

@@ -5,7 +5,7 @@ import type { ReviewManyRequest, ReviewRefusal, ReviewResult } from "../../../ap
 import { FeedbackId, type OrgId } from "../../../domain/Ids.ts"
 import type { Principal } from "../../../domain/identity/Principal.ts"
 import { FeedbackStatus } from "../../../domain/tasks/Feedback.ts"
-import { inTurns, type LoopTurns } from "../../concurrency/LoopTurns.ts"
+import { inTurns, type LoopTurns } from "../../admission/LoopTurns.ts"
 import { textArray } from "../../store/pgArrays.ts"
 import { rowsOf } from "../../store/rows.ts"
 

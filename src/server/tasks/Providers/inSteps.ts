@@ -1,7 +1,7 @@
 /** Work on a model's response in steps of some milliseconds, between which other requests get a turn: a response may have 4 MiB. */
 import { Effect, type Result } from "effect"
 import { type JsonFault, type ScanOptions, startScan } from "../../../domain/json/StrictJson.ts"
-import { nextTurnOrYield } from "../../concurrency/LoopTurns.ts"
+import { nextTurnOrYield } from "../../admission/LoopTurns.ts"
 
 /** Work that pauses at each `yield`. */
 export type Steps<A> = Generator<undefined, A>

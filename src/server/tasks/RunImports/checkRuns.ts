@@ -5,7 +5,7 @@ import type { ImportedRun, RunImportResult } from "../../../api/Runs.ts"
 import { redactFaults } from "../../../domain/redaction/Redaction/redactFaults.ts"
 import type { WorkBudget } from "../../../domain/tasks/CompiledSchema.ts"
 import type { Timestamp } from "../../../domain/Time.ts"
-import { nextTurnOrYield } from "../../concurrency/LoopTurns.ts"
+import { nextTurnOrYield } from "../../admission/LoopTurns.ts"
 import type { TaskSchemas } from "../Datasets/checkExamples.ts"
 
 /** Errors that are named for one run. */

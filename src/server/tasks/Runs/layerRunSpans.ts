@@ -15,7 +15,7 @@ import { Spans } from "../../telemetry/Spans.ts"
 import type { FinishedRun } from "./FinishedRun.ts"
 
 /** Records each run as a span, with a child span for each call to a model, also for the one that a client reported. */
-export const layerRunSpans: Layer.Layer<never, never, Spans> = Layer.effect(
+export const layerRunSpans: Layer.Layer<RunFinished, never, Spans> = Layer.effect(
   RunFinished,
   Effect.map(Spans, (spans) => (run: FinishedRun) => recordRun(spans, run))
 )

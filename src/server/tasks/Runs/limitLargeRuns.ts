@@ -1,6 +1,6 @@
 import type { Effect } from "effect"
 import type { SqlError } from "effect/sql"
-import { makeKeyedSemaphore } from "../../concurrency/KeyedSemaphore.ts"
+import { makeKeyedSemaphore } from "../../admission/KeyedSemaphore.ts"
 import { permitTimeout } from "../../store/databaseErrors.ts"
 import { ABANDONED_WRITE_MILLIS } from "../../store/makeStatementBatcher.ts"
 import type { NewRunRow } from "./insertRuns.ts"

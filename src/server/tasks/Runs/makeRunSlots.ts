@@ -1,9 +1,10 @@
 import { Effect, type Schema } from "effect"
 import { RateLimited } from "../../../api/Problems.ts"
+import type { OrganizationLimitValues } from "../../../domain/identity/OrganizationLimitValues.ts"
 import type { OrgId } from "../../../domain/Ids.ts"
+import { KeyedBudget } from "../../admission/KeyedBudget.ts"
 import type { LimitUse } from "../../observability/LimitUse.ts"
 import { reportQuota } from "../../observability/reportQuota.ts"
-import type { OrganizationLimitValues } from "../../../domain/identity/OrganizationLimitValues.ts"
 
 /** Seconds after which a refused run may be tried again. */
 const RETRY_AFTER_SECONDS = 1
@@ -17,16 +18,16 @@ const MEBIBYTE = 1024 * 1024
  */
 export const makeRunSlots = (
   limits: Pick<OrganizationLimitValues, "concurrentRuns" | "runBytes">,
-  use: (typeof LimitUse)["Service"]
+  use: LimitUse["Service"]
 ) => {
-  const organizations = new Map<OrgId, { runs: number; bytes: number }>()
+  const runs = new KeyedBudget<OrgId>({})
+  const runBytes = new KeyedBudget<OrgId>({})
 
   return (org_id: OrgId, input: Schema.Json) =>
     <A, E, R>(run: Effect.Effect<A, E, R>): Effect.Effect<A, E | RateLimited, R> =>
       // Not interruptible in between: a run that was counted and then interrupted before it started would stay counted
       // until the process ends.
       Effect.uninterruptibleMask((restore): Effect.Effect<A, E | RateLimited, R> => {
-        const waiting = organizations.get(org_id) ?? { runs: 0, bytes: 0 }
         const bytes = limits.runBytes === 0 ? 0 : sizeOf(input)
         /** Names the limits in the response, with their remaining amounts. */
         const report = Effect.suspend(() =>
@@ -36,7 +37,7 @@ export const makeRunSlots = (
               : reportQuota({
                   name: "concurrent_runs",
                   limit: limits.concurrentRuns,
-                  remaining: limits.concurrentRuns - waiting.runs,
+                  remaining: limits.concurrentRuns - runs.inUseBy(org_id),
                   unit: "concurrent-requests"
                 }),
             limits.runBytes === 0
@@ -44,38 +45,36 @@ export const makeRunSlots = (
               : reportQuota({
                   name: "run_bytes",
                   limit: limits.runBytes,
-                  remaining: limits.runBytes - waiting.bytes,
+                  remaining: limits.runBytes - runBytes.inUseBy(org_id),
                   unit: "content-bytes"
                 })
           )
         )
         if (limits.concurrentRuns > 0) {
-          if (waiting.runs >= limits.concurrentRuns) {
+          if (runs.inUseBy(org_id) >= limits.concurrentRuns) {
             use.refused("concurrent_runs")
             return Effect.andThen(report, refuse(`${limits.concurrentRuns} runs`))
           }
-          use.used("concurrent_runs", (waiting.runs + 1) / limits.concurrentRuns)
+          use.used("concurrent_runs", (runs.inUseBy(org_id) + 1) / limits.concurrentRuns)
         }
         if (limits.runBytes > 0) {
           // A single run is admitted whatever its size: bodies have a limit of their own.
-          if (waiting.runs > 0 && waiting.bytes + bytes > limits.runBytes) {
+          if (runs.inUseBy(org_id) > 0 && runBytes.inUseBy(org_id) + bytes > limits.runBytes) {
             use.refused("run_bytes")
             return Effect.andThen(
               report,
               refuse(`runs with inputs of ${limits.runBytes / MEBIBYTE} MiB in all`)
             )
           }
-          use.used("run_bytes", (waiting.bytes + bytes) / limits.runBytes)
+          use.used("run_bytes", (runBytes.inUseBy(org_id) + bytes) / limits.runBytes)
         }
-        organizations.set(org_id, waiting)
-        waiting.runs++
-        waiting.bytes += bytes
+        runs.take(org_id)
+        runBytes.take(org_id, bytes)
         return Effect.ensuring(
           Effect.andThen(report, restore(run)),
           Effect.sync(() => {
-            waiting.runs--
-            waiting.bytes -= bytes
-            if (waiting.runs === 0) organizations.delete(org_id)
+            runs.giveBack(org_id)
+            runBytes.giveBack(org_id, bytes)
           })
         )
       })

@@ -17,7 +17,7 @@ import {
   storeResponse,
   WAIT_MILLIS
 } from "../../store/idempotencyKeys.ts"
-import { nextTurn } from "../../concurrency/LoopTurns.ts"
+import { nextTurn } from "../../admission/LoopTurns.ts"
 import { monotonicNow } from "../../concurrency/monotonicMillis.ts"
 import type { SecretBox } from "../../secrets/SecretBox.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"

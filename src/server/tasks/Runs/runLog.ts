@@ -6,7 +6,7 @@ import { generateTraceId, RunId, type TaskId, type TraceId } from "../../../doma
 import type { Principal } from "../../../domain/identity/Principal.ts"
 import { noUsage, unknownUsage } from "../../../domain/tasks/Provider.ts"
 import { parseTraceparent, type TaskRun } from "../../../domain/tasks/Run.ts"
-import { nextTurn } from "../../concurrency/LoopTurns.ts"
+import { nextTurn } from "../../admission/LoopTurns.ts"
 import { monotonicNow } from "../../concurrency/monotonicMillis.ts"
 import type { ProviderAnswer } from "../Providers.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"

@@ -1,5 +1,6 @@
 import type { OrgId } from "../../../domain/Ids.ts"
 import { TraceMode } from "../../../domain/telemetry/TelemetryDestination.ts"
+import { KeyedBudget } from "../../admission/KeyedBudget.ts"
 import type { SpanBuffer } from "./SpanBuffer.ts"
 import {
   type OrgBuffer,
@@ -9,7 +10,6 @@ import {
   type PendingTrace,
   toPendingTrace
 } from "./OrgBuffer.ts"
-import { makeFairBudget } from "./FairBudget.ts"
 
 /**
  * TTL of "no destination", in milliseconds. A destination created on another replica is noticed after this; one created
@@ -51,7 +51,7 @@ export const makeDestinationCache = (
 ) => {
   const states = new Map<OrgId, State>()
   const lookups = new Set<OrgId>()
-  const budget = makeFairBudget(WAITING_CHARACTERS)
+  const budget = new KeyedBudget<OrgId>({ total: WAITING_CHARACTERS, perKey: WAITING_CHARACTERS / 2 })
 
   const evictIdle = (): void => {
     if (states.size < MAX_ENTRIES) return
@@ -78,7 +78,7 @@ export const makeDestinationCache = (
     const one = toPendingTrace(recorded, at, state._tag === "Unknown" || state.buffer.content)
     if (budget.fits(org_id, one.characters)) {
       state.waiting.push(one)
-      budget.reserve(org_id, one.characters)
+      budget.take(org_id, one.characters)
     } else {
       for (const mode of modes) {
         state.missed[mode].spans += recorded.count
@@ -89,7 +89,7 @@ export const makeDestinationCache = (
 
   /** Releases the budget of traces that no longer wait. */
   const releaseBudget = (org_id: OrgId, list: ReadonlyArray<PendingTrace>): void => {
-    for (const { characters } of list) budget.release(org_id, characters)
+    for (const { characters } of list) budget.giveBack(org_id, characters)
   }
 
   const requestLookup = (org_id: OrgId): void => {

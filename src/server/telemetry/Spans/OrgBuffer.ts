@@ -8,7 +8,7 @@ import {
 import { envelope } from "../../../domain/telemetry/OtlpJson.ts"
 import type { Span, TraceContext } from "../../../domain/telemetry/Span.ts"
 import { exportedTrace, exportSource } from "../../../domain/telemetry/SpanConventions.ts"
-import { isSampled, type Sampling, SpanBudget } from "../../../domain/telemetry/SpanSampling.ts"
+import { isSampled, type Sampling } from "../../../domain/telemetry/SpanSampling.ts"
 import type {
   ScoreFormat,
   TelemetrySignal,
@@ -106,7 +106,8 @@ export interface OrgBuffer {
   readonly frame: readonly [string, string]
   /** The format of scores that are sent apart from spans, and the text before and after them; null if they are not. */
   readonly separate: { readonly scores: SeparateScores; readonly frame: readonly [string, string] } | null
-  readonly budget: SpanBudget
+  /** When the token bucket of its spans is full again; on the monotonic clock. */
+  rateFullAt: number
   readonly writers: Record<TelemetrySignal, BatchWriter | undefined>
   /** When the first span or score of `writers`, or the first drop not yet in the database, arrived; on the monotonic clock. */
   since: number
@@ -144,7 +145,6 @@ export interface SpanDestination {
 export const makeOrgBuffer = (
   org_id: OrgId,
   { content, destination_id, scores, trace, waiting_spans }: SpanDestination,
-  spansPerSecond: number,
   now: number
 ): OrgBuffer => ({
   org_id,
@@ -153,7 +153,7 @@ export const makeOrgBuffer = (
   format: { trace, scores },
   frame: envelope(exportSource(org_id)),
   separate: hasSeparateScores(scores) ? { scores, frame: scoreEnvelope(org_id, scores) } : null,
-  budget: new SpanBudget(spansPerSecond, now),
+  rateFullAt: now,
   writers: { spans: undefined, scores: undefined },
   since: now,
   inMemory: 0,

@@ -1,7 +1,9 @@
 import type { OrgId } from "../../../domain/Ids.ts"
+import { chargeTokens, rateLimit, takeToken } from "../../../domain/identity/RateLimit.ts"
 import { encodeSpan } from "../../../domain/telemetry/OtlpJson.ts"
 import type { Sampling } from "../../../domain/telemetry/SpanSampling.ts"
 import type { TelemetrySignal, TraceMode } from "../../../domain/telemetry/TelemetryDestination.ts"
+import { KeyedBudget } from "../../admission/KeyedBudget.ts"
 import { BatchWriter } from "./BatchWriter.ts"
 import type { Content } from "./Content.ts"
 import {
@@ -18,7 +20,6 @@ import {
   TRACE_CHARACTERS,
   toBufferedTrace
 } from "./OrgBuffer.ts"
-import { makeFairBudget } from "./FairBudget.ts"
 import { makeTraceAdmissions } from "./TraceAdmissions.ts"
 
 /** Spans in one request. */
@@ -124,10 +125,11 @@ export const makeSpanBuffer = ({
   spansPerSecond
 }: SpanLimits): SpanBuffer => {
   const traces = makeTraceAdmissions()
+  const rate = rateLimit(spansPerSecond)
   /** Buffers with spans or with drops to report. */
   const dirty = new Set<OrgBuffer>()
   const drops = new Set<OrgBuffer>()
-  const inboxBudget = makeFairBudget(INBOX_CHARACTERS)
+  const inboxBudget = new KeyedBudget<OrgId>({ total: INBOX_CHARACTERS, perKey: INBOX_CHARACTERS / 2 })
   let inbox: Array<BufferedTrace> = []
   /** Entries at the front of the inbox that are already encoded. */
   let encodedCount = 0
@@ -171,11 +173,16 @@ export const makeSpanBuffer = ({
       buffer.inMemory + buffer.inDatabase + count <= queueLimit &&
       bytes < MAX_BUFFERED_BYTES &&
       inboxBudget.fits(buffer.org_id, characters)
+    if (!hasCapacity && decision === "admitted") return false
     if (decision === "admitted") {
-      if (hasCapacity) buffer.budget.charge(count, now)
-      return hasCapacity
+      // On credit of up to a second's spans, so that the trace is whole. Traces that follow wait until it is repaid.
+      const fullAt = chargeTokens(rate, buffer.rateFullAt, now, count)
+      buffer.rateFullAt = Math.min(fullAt, now + 2 * rate.windowMillis)
+      return true
     }
-    const admitted = hasCapacity && buffer.budget.admit(count, now)
+    const taken = takeToken(rate, buffer.rateFullAt, now, count)
+    const admitted = hasCapacity && taken.allowed
+    if (admitted) buffer.rateFullAt = taken.fullAt
     traces.remember(trace_id, admitted ? "admitted" : "refused", whole)
     return admitted
   }
@@ -209,7 +216,7 @@ export const makeSpanBuffer = ({
   }
 
   return {
-    open: (org_id, destination, now) => makeOrgBuffer(org_id, destination, spansPerSecond, now),
+    open: (org_id, destination, now) => makeOrgBuffer(org_id, destination, now),
     samples: (recorded, mode) => isTraceSampled(sampling, recorded, mode),
     needsRecount: (buffer, recorded, now) => needsRecount(buffer, countOf(buffer, recorded), queueLimit, now),
     updateCount,
@@ -220,7 +227,7 @@ export const makeSpanBuffer = ({
       if (!admits(entry, now)) return drop(buffer, count, now)
       buffer.inMemory += count
       totalSpans += count
-      inboxBudget.reserve(buffer.org_id, entry.characters)
+      inboxBudget.take(buffer.org_id, entry.characters)
       inbox.push(entry)
     },
     unencodedCount: () => inbox.length - encodedCount,
@@ -244,7 +251,7 @@ export const makeSpanBuffer = ({
         entry = inbox[encodedCount]
       ) {
         const { at, characters, buffer, recorded } = entry
-        inboxBudget.release(buffer.org_id, characters)
+        inboxBudget.giveBack(buffer.org_id, characters)
         const { format, frame, separate } = buffer
         let texts: ReadonlyArray<string> = []
         let score: string | undefined

@@ -1,23 +1,17 @@
 import type { TraceId } from "../../../domain/Ids.ts"
+import { Generations } from "../../concurrency/Generations.ts"
 
 /** Traces in one generation; each kind keeps two. With 32 digits each that is some 10 MB at most. */
 const GENERATION = 16_384
 
-/**
- * A bounded set of trace ids in two generations: when the young one is full it becomes the old one, and the former old
- * one is dropped.
- */
-const makeGenerations = () => {
-  let young = new Set<TraceId>()
-  let old = new Set<TraceId>()
+/** A bounded set of trace ids. */
+const makeTraceIds = () => {
+  const ids = new Generations<TraceId, true>()
   return {
-    has: (trace_id: TraceId): boolean => young.has(trace_id) || old.has(trace_id),
+    has: (trace_id: TraceId): boolean => ids.get(trace_id) === true,
     add: (trace_id: TraceId): void => {
-      if (young.size >= GENERATION) {
-        old = young
-        young = new Set()
-      }
-      young.add(trace_id)
+      if (ids.size >= GENERATION) ids.rotate()
+      ids.set(trace_id, true)
     }
   }
 }
@@ -32,7 +26,7 @@ type Admission = "admitted" | "refused"
  * whole (only feedback may follow) and traces that continue.
  */
 export const makeTraceAdmissions = () => {
-  const kinds = () => ({ admitted: makeGenerations(), refused: makeGenerations() })
+  const kinds = () => ({ admitted: makeTraceIds(), refused: makeTraceIds() })
   const parts = kinds()
   const wholes = kinds()
   return {

@@ -6,7 +6,7 @@ import type { OrgId } from "../../../domain/Ids.ts"
 import { isParentRemote } from "../../../domain/telemetry/OtlpJson.ts"
 import { SpanId } from "../../../domain/telemetry/Span.ts"
 import { runTraceIds } from "../../../domain/telemetry/SpanConventions.ts"
-import { nextTurnOrYield } from "../../concurrency/LoopTurns.ts"
+import { nextTurnOrYield } from "../../admission/LoopTurns.ts"
 import { textArray } from "../../store/pgArrays.ts"
 import { rowsOf } from "../../store/rows.ts"
 

@@ -26,6 +26,7 @@ import {
   seedReader,
   recordOutcomes
 } from "../../../support/sessions.ts"
+import { layerNoLimits } from "../../../support/layerNoLimits.ts"
 
 const range = (first: number, last: number) => Array.from({ length: last - first + 1 }, (_, i) => first + i)
 
@@ -216,6 +217,7 @@ const serveStreams = (options: SessionStreamOptions) =>
       Layer.provideMerge(SessionSignals.layer()),
       Layer.provide([SessionFacts.layer, StoreClock.layer]),
       Layer.provideMerge(layerListen({ host: "127.0.0.1", port: 0, drain: "1 hour" })),
+      Layer.provide(layerNoLimits),
       Layer.buildWithScope(scope)
     )
     return {

@@ -16,6 +16,7 @@ import { TestDatabase } from "../../../support/postgres.ts"
 import { quickPolicy } from "../../../support/delivery.ts"
 import { eventually } from "../../../support/eventually.ts"
 import { pendingApproval } from "../../../support/approvals.ts"
+import { layerNoLimits } from "../../../support/layerNoLimits.ts"
 
 const publicUrl = "https://approvals.example.org"
 
@@ -30,7 +31,7 @@ const withMail =
         Layer.provideMerge(
           Delivery.layer(Effect.all([MailChannel.make({ publicUrl, policy, mailsPerHour })]))
         ),
-        Layer.provide([StoreClock.layer, MailTransport.layer(mail)])
+        Layer.provide([StoreClock.layer, MailTransport.layer(mail), layerNoLimits])
       ),
       { local: true }
     )

@@ -18,7 +18,7 @@ const setUp = Effect.map(LimitUse, (use) => {
   const outcome = (address: string, sent: AttemptOutcome = accepted, org = 1) =>
     Effect.map(withinLimit(organization(org), address, Effect.succeed(sent)), ({ _tag }) => _tag)
   return { outcome, withinLimit }
-})
+}).pipe(Effect.provide(LimitUse.layerNone))
 
 describe("makeAddressLimit", () => {
   it.effect("an address gets so many emails an hour, however it is capitalized", () =>

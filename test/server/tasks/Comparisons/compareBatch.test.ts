@@ -48,6 +48,7 @@ import { transaction } from "../../../../src/server/store/transaction.ts"
 import { Tasks } from "../../../../src/server/tasks/Tasks.ts"
 import { TestDatabase } from "../../../support/postgres.ts"
 import { sortingExamples, sortingTask } from "../../../support/tasks.ts"
+import { layerNoLimits } from "../../../support/layerNoLimits.ts"
 
 type AnswerFunction = (request: ProviderRequest) => Effect.Effect<ProviderAnswer, NoAnswer>
 
@@ -87,6 +88,7 @@ const live = Layer.mergeAll(Comparisons.layer(), ShortLease.layer, Datasets.laye
     Layer.unwrap(Effect.map(generateMasterKey, (key) => SecretBox.layer({ masterKeys: Arr.of(key) }))),
     ProviderEgress.layer({ dnsServers: [], allow: [], allowHttp: true, deny: [], ownHost: undefined })
   ]),
+  Layer.provide(layerNoLimits),
   Layer.provideMerge(Organizations.layer),
   Layer.provideMerge(StoreClock.layer),
   Layer.provideMerge(TestDatabase.layerSql)

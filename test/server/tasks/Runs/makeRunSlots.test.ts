@@ -26,6 +26,6 @@ describe("makeRunSlots", () => {
           assert.isTrue(Exit.isSuccess(next), `after ${passes} passes with ${steps} steps each`)
         }
       }
-    })
+    }).pipe(Effect.provide(LimitUse.layerNone))
   )
 })

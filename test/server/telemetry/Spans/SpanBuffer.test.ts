@@ -119,6 +119,31 @@ describe("SpanBuffer › admission", () => {
     assert.deepStrictEqual([batches.flat().length, dropped], [24, 48])
   })
 
+  it("a trace that continues on credit delays new ones until it is repaid, by no more than a second's spans", () => {
+    const { buffer, orgBuffer } = bufferWith({ spansPerSecond: 10 })
+    const to = orgBuffer(1, false)
+    const admits = (trace_id: TraceId, spans: number, now: number) => {
+      const before = buffer.spanCount()
+      buffer.admit(
+        to,
+        named(
+          trace_id,
+          Array.from({ length: spans }, () => "a")
+        ),
+        0,
+        now
+      )
+      return buffer.spanCount() > before
+    }
+    assert.isTrue(admits(traceAt(0.1), 10, 0))
+    assert.isTrue(admits(traceAt(0.1), 5, 0))
+    assert.isFalse(admits(traceAt(0.2), 1, 599))
+    assert.isTrue(admits(traceAt(0.3), 1, 600))
+    assert.isTrue(admits(traceAt(0.1), 500, 600))
+    assert.isFalse(admits(traceAt(0.4), 1, 1_699))
+    assert.isTrue(admits(traceAt(0.5), 1, 1_700))
+  })
+
   for (const first of ["a part", "a whole trace"]) {
     it(`every later span of a trace gets the decision on its first record, ${first}`, () => {
       const { buffer, orgBuffer } = bufferWith({ spansPerSecond: 2 })

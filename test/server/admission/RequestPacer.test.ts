@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
-import { RequestPacer } from "../../../../src/server/http/listen/RequestPacer.ts"
-import { pass, virtualTime } from "../../../support/virtualLoopTime.ts"
+import { RequestPacer } from "../../../src/server/admission/RequestPacer.ts"
+import { pass, virtualTime } from "../../support/virtualLoopTime.ts"
 
 /**
  * A pacer on a clock that only requests and timers move, and the requests that it started. `isContended`: the event loop

@@ -1,20 +1,21 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Clock, Deferred, Duration, Effect, Fiber, Schema, Stream } from "effect"
+import { Clock, Context, Deferred, Duration, Effect, Fiber, Layer, Schema, Stream } from "effect"
 import { HttpServerResponse } from "effect/http"
 import { TestClock } from "effect/testing"
 import { RateLimited } from "../../../src/api/Problems.ts"
 import { OrgId } from "../../../src/domain/Ids.ts"
-import { LoopTurns, makeLoopTurns, nextTurn } from "../../../src/server/concurrency/LoopTurns.ts"
-import { makeFairReads } from "../../../src/server/http/FairReads.ts"
+import { LoopTurns, makeLoopTurns, nextTurn } from "../../../src/server/admission/LoopTurns.ts"
+import { makeFairReads } from "../../../src/server/admission/FairReads.ts"
 import {
   defaultUnsentLimits,
   makeUnsentResponses,
   UnsentResponses
-} from "../../../src/server/http/UnsentResponses.ts"
+} from "../../../src/server/admission/UnsentResponses.ts"
 import { LimitUse } from "../../../src/server/observability/LimitUse.ts"
-import { WorkLimits } from "../../../src/server/http/WorkLimits.ts"
+import { WorkLimits } from "../../../src/server/admission/WorkLimits.ts"
 import { rowsOf } from "../../../src/server/store/rows.ts"
 import { virtualTime } from "../../support/virtualLoopTime.ts"
+import { layerNoLimits } from "../../support/layerNoLimits.ts"
 
 const ok = Effect.succeed(HttpServerResponse.text("ok"))
 
@@ -47,9 +48,17 @@ const turnsWith = (options: {
 
 const freeTurns = turnsWith({})
 
+/** With the default limits, where a test has no others. */
+const defaultFairReads = Effect.contextWith((own: Context.Context<never>) =>
+  Effect.provide(
+    makeFairReads,
+    Layer.effectContext(Effect.map(Layer.build(layerNoLimits), (limits) => Context.merge(limits, own)))
+  )
+)
+
 /** Four reads of an organization that are in progress until `release`. */
 const setUp = Effect.gen(function* () {
-  const reads = yield* makeFairReads
+  const reads = yield* defaultFairReads
   const [org, other] = [yield* OrgId.generate, yield* OrgId.generate]
   const end = yield* Deferred.make<void>()
   const busy = yield* Effect.forkChild(
@@ -64,7 +73,7 @@ const setUp = Effect.gen(function* () {
 describe("FairReads", () => {
   it.effect("while other organizations send requests, a third concurrent read waits", () =>
     Effect.gen(function* () {
-      const reads = yield* makeFairReads
+      const reads = yield* defaultFairReads
       const org = yield* OrgId.generate
       const end = yield* Deferred.make<void>()
       let started = 0
@@ -99,7 +108,7 @@ describe("FairReads", () => {
     "with a limit of one read, a second one waits, also while other organizations send requests",
     () =>
       Effect.gen(function* () {
-        const reads = yield* makeFairReads
+        const reads = yield* defaultFairReads
         const org = yield* OrgId.generate
         const end = yield* Deferred.make<void>()
         let started = 0
@@ -125,7 +134,7 @@ describe("FairReads", () => {
       const org = yield* OrgId.generate
       let taken = 0
       const write = Effect.fnUntraced(function* (isContended: boolean) {
-        const reads = yield* makeFairReads.pipe(
+        const reads = yield* defaultFairReads.pipe(
           Effect.provideService(
             LoopTurns,
             turnsWith({ hasCompany: true, isContended, onTake: () => taken++ })
@@ -144,7 +153,7 @@ describe("FairReads", () => {
     (method) => {
       const refusals: Array<string> = []
       return Effect.gen(function* () {
-        const reads = yield* makeFairReads
+        const reads = yield* defaultFairReads
         const org = yield* OrgId.generate
         const problem = yield* Effect.flip(reads.run(org, { method })(Effect.die("must not start")))
         assert.instanceOf(problem, RateLimited)
@@ -167,7 +176,7 @@ describe("FairReads", () => {
       Effect.gen(function* () {
         const org = yield* OrgId.generate
         const charged: Array<number> = []
-        const reads = yield* makeFairReads.pipe(
+        const reads = yield* defaultFairReads.pipe(
           Effect.provideService(
             LoopTurns,
             turnsWith({ hasCompany: true, onCharge: (_, millis) => charged.push(millis) })
@@ -190,7 +199,7 @@ describe("FairReads", () => {
     Effect.gen(function* () {
       const org = yield* OrgId.generate
       const charged: Array<number> = []
-      const reads = yield* makeFairReads.pipe(
+      const reads = yield* defaultFairReads.pipe(
         Effect.provideService(
           LoopTurns,
           turnsWith({ wait: Effect.sleep(100), onCharge: (_, millis) => charged.push(millis) })
@@ -224,7 +233,7 @@ describe("FairReads", () => {
             const cancel = time.after(millis, () => resume(Effect.void))
             return Effect.sync(cancel)
           })
-        const reads = yield* makeFairReads.pipe(Effect.provideService(LoopTurns, makeLoopTurns(time)))
+        const reads = yield* defaultFairReads.pipe(Effect.provideService(LoopTurns, makeLoopTurns(time)))
         const [org, other] = [yield* OrgId.generate, yield* OrgId.generate]
         const step = Effect.andThen(
           nextTurn,
@@ -251,7 +260,7 @@ describe("FairReads", () => {
     Effect.gen(function* () {
       const org = yield* OrgId.generate
       const charged: Array<number> = []
-      const reads = yield* makeFairReads.pipe(
+      const reads = yield* defaultFairReads.pipe(
         Effect.provideService(LoopTurns, turnsWith({ onCharge: (_, millis) => charged.push(millis) }))
       )
       const run = (read: Effect.Effect<HttpServerResponse.HttpServerResponse, string>) =>
@@ -271,7 +280,7 @@ describe("FairReads", () => {
   it.effect("the rows of a read are decoded in a turn of their own, also within the parts of an export", () =>
     Effect.gen(function* () {
       let taken = 0
-      const reads = yield* makeFairReads.pipe(
+      const reads = yield* defaultFairReads.pipe(
         Effect.provideService(LoopTurns, turnsWith({ onTake: () => taken++ }))
       )
       const org = yield* OrgId.generate
@@ -301,7 +310,7 @@ describe("FairReads", () => {
   it.effect("each part of an export takes a turn, and the events of a stream do not", () =>
     Effect.gen(function* () {
       let taken = 0
-      const reads = yield* makeFairReads.pipe(
+      const reads = yield* defaultFairReads.pipe(
         Effect.provideService(LoopTurns, turnsWith({ onTake: () => taken++ }))
       )
       const org = yield* OrgId.generate
@@ -348,7 +357,7 @@ describe("FairReads", () => {
   it.effect("a read of an organization that does not read its responses waits, then gets 429", () =>
     Effect.gen(function* () {
       const unsent = makeUnsentResponses()
-      const reads = yield* makeFairReads.pipe(Effect.provideService(UnsentResponses, unsent))
+      const reads = yield* defaultFairReads.pipe(Effect.provideService(UnsentResponses, unsent))
       const [org, other] = [yield* OrgId.generate, yield* OrgId.generate]
       const bytes = defaultUnsentLimits.bytesPerOwner
       const sent = unsent.add({ owner: org, bytes, length: bytes, limited: true, cut: () => undefined })
@@ -372,7 +381,7 @@ describe("FairReads", () => {
 
   it.effect("a large response keeps its bytes and headers, not its text", () =>
     Effect.gen(function* () {
-      const reads = yield* makeFairReads
+      const reads = yield* defaultFairReads
       const org = yield* OrgId.generate
       const text = JSON.stringify({ text: "ä".repeat(600_000) })
       const response = HttpServerResponse.text(text, {

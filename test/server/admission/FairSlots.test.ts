@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { makeFairSlots } from "../../../src/server/concurrency/FairSlots.ts"
+import { makeFairSlots } from "../../../src/server/admission/FairSlots.ts"
 
 /** Slots for named holders, and the names of the ended holders. */
 const setUp = (max: number) => {
@@ -43,6 +43,22 @@ describe("FairSlots", () => {
     add("b", 1)
     assert.isFalse(slots.hasSlotFor("b"))
     assert.deepStrictEqual(ended, [])
+  })
+
+  it("a key that may not lose a slot keeps all of them, and of another key goes the holder that it gives up first", () => {
+    const ended: Array<string> = []
+    const slots = makeFairSlots<string, { readonly name: string }>({
+      max: 6,
+      end: ({ name }) => ended.push(name),
+      mayLose: (key) => key !== "proxy",
+      firstToEnd: (holders) => holders.find(({ name }) => name === "idle")
+    })
+    for (const name of ["p0", "p1", "p2"]) slots.add("proxy", { name })
+    for (const name of ["busy", "idle", "newest"]) slots.add("a", { name })
+    slots.add("b", { name: "b0" })
+    assert.isFalse(slots.hasSlotFor("b"))
+    assert.deepStrictEqual(ended, ["idle"])
+    assert.deepStrictEqual([slots.sizeOf("proxy"), slots.sizeOf("a"), slots.sizeOf("b")], [3, 2, 1])
   })
 
   it("a returned slot is free, and returning it twice changes nothing", () => {

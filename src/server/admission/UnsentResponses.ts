@@ -53,19 +53,33 @@ export interface UnsentResponse {
 }
 
 /** The unsent responses of a process. */
-export interface UnsentResponses {
-  readonly limits: UnsentLimits
-  /**
-   * Counts a response until the returned function is called. Above a limit, cuts the oldest ones of the owner with the
-   * most bytes.
-   */
-  readonly add: (response: UnsentResponse) => () => void
-  /** The counted bytes. */
-  readonly bytes: () => number
-  /** Whether an owner may have another response built. */
-  readonly hasRoom: (owner: string) => boolean
-  /** Waits until it may. */
-  readonly awaitRoom: (owner: string) => Effect.Effect<void>
+export class UnsentResponses extends Context.Service<
+  UnsentResponses,
+  {
+    readonly limits: UnsentLimits
+    /**
+     * Counts a response until the returned function is called. Above a limit, cuts the oldest ones of the owner with the
+     * most bytes.
+     */
+    readonly add: (response: UnsentResponse) => () => void
+    /** The counted bytes. */
+    readonly bytes: () => number
+    /** Whether an owner may have another response built. */
+    readonly hasRoom: (owner: string) => boolean
+    /** Waits until it may. */
+    readonly awaitRoom: (owner: string) => Effect.Effect<void>
+  }
+>()("countersign/server/admission/UnsentResponses") {
+  /** Counts the bytes in the metrics of the service. */
+  static readonly layer = (limits: UnsentLimits): Layer.Layer<UnsentResponses> =>
+    Layer.effect(
+      UnsentResponses,
+      Effect.contextWith((context: Context.Context<never>) =>
+        Effect.sync(() =>
+          makeUnsentResponses(limits, (bytes) => unsentResponseBytes.updateUnsafe(bytes, context))
+        )
+      )
+    )
 }
 
 /** The unsent responses of one owner, the oldest first. */
@@ -80,7 +94,7 @@ interface Owner {
 export const makeUnsentResponses = (
   limits: UnsentLimits = defaultUnsentLimits,
   onChange: (bytes: number) => void = () => undefined
-): UnsentResponses => {
+): UnsentResponses["Service"] => {
   const owners = new Map<string, Owner>()
   let total = 0
   onChange(total)
@@ -168,22 +182,6 @@ export const makeUnsentResponses = (
     }
   }
 }
-
-/** The unsent responses of this process. */
-export const UnsentResponses = Context.Reference<UnsentResponses>("countersign/server/http/UnsentResponses", {
-  defaultValue: () => makeUnsentResponses()
-})
-
-/** A layer with these limits, whose changes are counted in the metrics of the service. */
-export const layerUnsentResponses = (limits: UnsentLimits): Layer.Layer<never> =>
-  Layer.effect(
-    UnsentResponses,
-    Effect.contextWith((context: Context.Context<never>) =>
-      Effect.sync(() =>
-        makeUnsentResponses(limits, (bytes) => unsentResponseBytes.updateUnsafe(bytes, context))
-      )
-    )
-  )
 
 /** The owning organization of each response. A response without one is counted for the client's address. */
 const organizations = new WeakMap<ServerResponse, string>()

@@ -1,12 +1,13 @@
 import { assert, describe, it, layer } from "@effect/vitest"
-import { Effect, Redacted } from "effect"
+import { Effect, Layer, Redacted } from "effect"
 import { HttpServerResponse } from "effect/http"
 import { TestClock } from "effect/testing"
 import { generateApiKey } from "../../../src/domain/identity/ApiKeyFormat.ts"
 import { KeyId, OrgId, SessionId } from "../../../src/domain/Ids.ts"
-import { RateLimits, type Requester } from "../../../src/server/http/RateLimits.ts"
+import { RateLimits, type Requester } from "../../../src/server/admission/RateLimits.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { send, service } from "../../support/service.ts"
+import { LimitUse } from "../../../src/server/observability/LimitUse.ts"
 
 const statuses = (answers: ReadonlyArray<{ readonly status: number }>) => answers.map(({ status }) => status)
 
@@ -172,6 +173,8 @@ layer(service(), { excludeTestServices: true })("RateLimits with a limit of 0", 
 })
 
 describe("RateLimits buckets", () => {
+  const withRates = (rates: Parameters<typeof RateLimits.layer>[0]) =>
+    RateLimits.layer(rates).pipe(Layer.provide(LimitUse.layerNone))
   const allowed = (limits: RateLimits["Service"], requester: Requester, count: number) =>
     Effect.map(
       Effect.all(Array.from({ length: count }, () => limits.admitRequest(requester))),
@@ -192,7 +195,7 @@ describe("RateLimits buckets", () => {
       assert.strictEqual(yield* allowed(limits, key, 30), 8)
       yield* TestClock.adjust("1 hour")
       assert.strictEqual(yield* allowed(limits, key, 30), 10)
-    }).pipe(Effect.provide(RateLimits.layer({ perKey: 10, perOrganization: 0, endUserFeedback: 0 })))
+    }).pipe(Effect.provide(withRates({ perKey: 10, perOrganization: 0, endUserFeedback: 0 })))
   )
 
   it.effect("a response has the remaining quota in its headers", () =>
@@ -202,7 +205,7 @@ describe("RateLimits buckets", () => {
       const { headers } = addHeaders(HttpServerResponse.empty())
       assert.strictEqual(headers["ratelimit"], '"key";r=9;t=1, "organization";r=14;t=1')
       assert.strictEqual(headers["ratelimit-policy"], '"key";q=10;w=1, "organization";q=15;w=1')
-    }).pipe(Effect.provide(RateLimits.layer({ perKey: 10, perOrganization: 15, endUserFeedback: 0 })))
+    }).pipe(Effect.provide(withRates({ perKey: 10, perOrganization: 15, endUserFeedback: 0 })))
   )
 
   it.effect(
@@ -215,7 +218,7 @@ describe("RateLimits buckets", () => {
         assert.strictEqual(yield* allowed(limits, yield* requester(org_id), 100), 5)
         assert.strictEqual(yield* allowed(limits, yield* requester(org_id), 100), 0)
         assert.strictEqual(yield* allowed(limits, yield* requester(yield* OrgId.generate), 100), 10)
-      }).pipe(Effect.provide(RateLimits.layer({ perKey: 10, perOrganization: 15, endUserFeedback: 0 })))
+      }).pipe(Effect.provide(withRates({ perKey: 10, perOrganization: 15, endUserFeedback: 0 })))
   )
 
   const lookUps = (addresses: ReadonlyArray<string>) =>
@@ -225,7 +228,7 @@ describe("RateLimits buckets", () => {
         Effect.result(limits.admitKeyLookup(address))
       )
       return results.map(({ _tag }) => _tag)
-    }).pipe(Effect.provide(RateLimits.layer({ perKey: 1, perOrganization: 0, endUserFeedback: 0 })))
+    }).pipe(Effect.provide(withRates({ perKey: 1, perOrganization: 0, endUserFeedback: 0 })))
 
   it.effect.each([
     ["192.0.2.1", "192.0.2.2", "Success"],

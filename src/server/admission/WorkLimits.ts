@@ -9,6 +9,6 @@ export interface WorkLimitValues {
 }
 
 /** The limits of every organization of the installation. */
-export const WorkLimits = Context.Reference<WorkLimitValues>("countersign/server/http/WorkLimits", {
-  defaultValue: () => ({ reads: 4, largeBodyBytes: 32 * 2 ** 20 })
-})
+export class WorkLimits extends Context.Service<WorkLimits, WorkLimitValues>()(
+  "countersign/server/admission/WorkLimits"
+) {}

@@ -1,18 +1,16 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect, Layer, Redacted } from "effect"
-import { makeVerifiedCredentials, VerifiedCredentials } from "../../../src/server/http/VerifiedCredentials.ts"
+import { Effect, Redacted } from "effect"
+import { VerifiedCredentials } from "../../../src/server/admission/VerifiedCredentials.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { send, service } from "../../support/service.ts"
 
-const credentials = makeVerifiedCredentials()
-const own = Layer.succeed(VerifiedCredentials, credentials)
-
-layer(service().pipe(Layer.provide(own)), { excludeTestServices: true })("VerifiedCredentials", (it) => {
+layer(service(), { excludeTestServices: true })("VerifiedCredentials", (it) => {
   it.effect(
     "a key that authenticates is known by its organization until it is refused; an unknown key never",
     () =>
       Effect.gen(function* () {
         const countersign = yield* Countersign
+        const credentials = yield* VerifiedCredentials
         const admin = yield* countersign.client({ name: "admin" })
         const key = Redacted.value(yield* countersign.key({ name: "revoked later" }))
         const organizationOf = (text: string) => credentials.organizationOf(`Bearer ${text}`)

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Fiber, Option } from "effect"
 import { TestClock } from "effect/testing"
-import { makeKeyedSemaphore } from "../../../src/server/concurrency/KeyedSemaphore.ts"
+import { makeKeyedSemaphore } from "../../../src/server/admission/KeyedSemaphore.ts"
 
 /** A semaphore with two permits per key, and an effect that ends once it is released. */
 const setUp = Effect.gen(function* () {

@@ -4,9 +4,9 @@ import { HttpBody, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { ServerResponse } from "node:http"
 import { RateLimited } from "../../api/Problems.ts"
 import type { OrgId } from "../../domain/Ids.ts"
-import { makeKeyedSemaphore } from "../concurrency/KeyedSemaphore.ts"
+import { makeKeyedSemaphore } from "./KeyedSemaphore.ts"
 import { monotonicMillis } from "../concurrency/monotonicMillis.ts"
-import { inOrder, inTurns, LoopTurns, streamInTurns } from "../concurrency/LoopTurns.ts"
+import { inOrder, inTurns, LoopTurns, streamInTurns } from "./LoopTurns.ts"
 import { LimitUse } from "../observability/LimitUse.ts"
 import { COUNTED_BYTES, setOrganization, UnsentResponses } from "./UnsentResponses.ts"
 import { WorkLimits } from "./WorkLimits.ts"
@@ -65,108 +65,109 @@ export interface FairReads {
  * Each kind of authentication has permits of its own, so that a flood of reads by API keys does not delay the people of
  * the organization who use the console.
  */
-export const makeFairReads: Effect.Effect<FairReads> = Effect.gen(function* () {
-  const turns = yield* LoopTurns
-  const unsent = yield* UnsentResponses
-  const use = yield* LimitUse
-  // A list of a hundred takes milliseconds of the event loop and a connection of the pool, so an unlimited number of them
-  // would delay the requests of all other organizations.
-  const { reads } = yield* WorkLimits
-  const contendedPermits = Math.min(PERMITS_UNDER_CONTENTION, reads)
-  const withReadPermit = makeKeyedSemaphore({
-    permits: reads,
-    onTimeout: Effect.suspend(() => {
-      use.refused("concurrent_reads")
-      return tooManyReads(reads)
-    })
-  })
-  const tooManyUnread = Effect.suspend(() => {
-    use.refused("unread_responses")
-    return Effect.fail(
-      new RateLimited({
-        detail:
-          "This request waited 5 s because the organization's clients have not read earlier responses. Read each response completely, or close its connection.",
-        retry_after_seconds: 5
+export const makeFairReads: Effect.Effect<FairReads, never, LimitUse | UnsentResponses | WorkLimits> =
+  Effect.gen(function* () {
+    const turns = yield* LoopTurns
+    const unsent = yield* UnsentResponses
+    const use = yield* LimitUse
+    // A list of a hundred takes milliseconds of the event loop and a connection of the pool, so an unlimited number of them
+    // would delay the requests of all other organizations.
+    const { reads } = yield* WorkLimits
+    const contendedPermits = Math.min(PERMITS_UNDER_CONTENTION, reads)
+    const withReadPermit = makeKeyedSemaphore({
+      permits: reads,
+      onTimeout: Effect.suspend(() => {
+        use.refused("concurrent_reads")
+        return tooManyReads(reads)
       })
-    )
-  })
-  const awaitRoom = (org_id: OrgId) =>
-    Effect.suspend(() =>
-      unsent.hasRoom(org_id)
-        ? Effect.void
-        : Effect.timeoutOrElse(unsent.awaitRoom(org_id), {
-            duration: UNREAD_WAIT,
-            orElse: () => tooManyUnread
+    })
+    const tooManyUnread = Effect.suspend(() => {
+      use.refused("unread_responses")
+      return Effect.fail(
+        new RateLimited({
+          detail:
+            "This request waited 5 s because the organization's clients have not read earlier responses. Read each response completely, or close its connection.",
+          retry_after_seconds: 5
+        })
+      )
+    })
+    const awaitRoom = (org_id: OrgId) =>
+      Effect.suspend(() =>
+        unsent.hasRoom(org_id)
+          ? Effect.void
+          : Effect.timeoutOrElse(unsent.awaitRoom(org_id), {
+              duration: UNREAD_WAIT,
+              orElse: () => tooManyUnread
+            })
+      )
+    /** Runs a request when its organization has a turn. Its later turns have the place of this one. */
+    const inFirstTurn = <A, E, R>(org_id: OrgId, request: Effect.Effect<A, E, R>) =>
+      Effect.clockWith((clock) => {
+        const start = monotonicMillis(clock)
+        return Effect.flatMap(
+          turns.takeWithin(org_id, TURN_WAIT_MILLIS),
+          (hasTurn): Effect.Effect<A, E | RateLimited, R> => {
+            if (hasTurn) {
+              use.used("event_loop_turns", (monotonicMillis(clock) - start) / TURN_WAIT_MILLIS)
+              return request
+            }
+            use.refused("event_loop_turns")
+            return tooManyWaiting
+          }
+        )
+      })
+    const chargedWrite = <A, E, R>(org_id: OrgId, write: Effect.Effect<A, E, R>) =>
+      Effect.suspend(() => {
+        turns.charge(org_id, MILLIS_PER_REQUEST)
+        return write
+      })
+    /** Runs a read in turns, and charges its organization for what it took, whether it succeeds or not. */
+    const chargedRead = <E, R>(
+      org_id: OrgId,
+      read: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>
+    ) =>
+      Effect.clockWith((clock) => {
+        const start = monotonicMillis(clock)
+        let waited = 0
+        const turn = Effect.suspend(() => {
+          const waitStart = monotonicMillis(clock)
+          return Effect.map(turns.take(org_id), () => {
+            waited += monotonicMillis(clock) - waitStart
           })
-    )
-  /** Runs a request when its organization has a turn. Its later turns have the place of this one. */
-  const inFirstTurn = <A, E, R>(org_id: OrgId, request: Effect.Effect<A, E, R>) =>
-    Effect.clockWith((clock) => {
-      const start = monotonicMillis(clock)
-      return Effect.flatMap(
-        turns.takeWithin(org_id, TURN_WAIT_MILLIS),
-        (hasTurn): Effect.Effect<A, E | RateLimited, R> => {
-          if (hasTurn) {
-            use.used("event_loop_turns", (monotonicMillis(clock) - start) / TURN_WAIT_MILLIS)
-            return request
-          }
-          use.refused("event_loop_turns")
-          return tooManyWaiting
-        }
-      )
-    })
-  const chargedWrite = <A, E, R>(org_id: OrgId, write: Effect.Effect<A, E, R>) =>
-    Effect.suspend(() => {
-      turns.charge(org_id, MILLIS_PER_REQUEST)
-      return write
-    })
-  /** Runs a read in turns, and charges its organization for what it took, whether it succeeds or not. */
-  const chargedRead = <E, R>(
-    org_id: OrgId,
-    read: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>
-  ) =>
-    Effect.clockWith((clock) => {
-      const start = monotonicMillis(clock)
-      let waited = 0
-      const turn = Effect.suspend(() => {
-        const waitStart = monotonicMillis(clock)
-        return Effect.map(turns.take(org_id), () => {
-          waited += monotonicMillis(clock) - waitStart
         })
+        return Effect.onExit(inTurns(turn)(read), (exit) =>
+          Effect.sync(() => {
+            const body = Exit.isSuccess(exit) ? exit.value.body : undefined
+            const kibibytes = body?._tag === "Uint8Array" ? body.contentLength / 1_024 : 0
+            // Several waits of one read may overlap.
+            const millis = Math.max(0, monotonicMillis(clock) - start - waited)
+            const cost = MILLIS_PER_REQUEST + kibibytes * MILLIS_PER_KIB + millis * MILLIS_PER_DURATION
+            turns.charge(org_id, Math.min(MAX_COST_MILLIS, cost))
+          })
+        )
       })
-      return Effect.onExit(inTurns(turn)(read), (exit) =>
-        Effect.sync(() => {
-          const body = Exit.isSuccess(exit) ? exit.value.body : undefined
-          const kibibytes = body?._tag === "Uint8Array" ? body.contentLength / 1_024 : 0
-          // Several waits of one read may overlap.
-          const millis = Math.max(0, monotonicMillis(clock) - start - waited)
-          const cost = MILLIS_PER_REQUEST + kibibytes * MILLIS_PER_KIB + millis * MILLIS_PER_DURATION
-          turns.charge(org_id, Math.min(MAX_COST_MILLIS, cost))
-        })
-      )
-    })
-  return {
-    run:
-      (org_id, { method }) =>
-      (operation) =>
-        Effect.suspend(() => {
-          const counted = Effect.flatMap(operation, (response) => countFor(org_id, response))
-          if (method !== "GET") {
-            const write = chargedWrite(org_id, counted)
-            return turns.isContended(org_id) ? inOrder(inFirstTurn(org_id, write)) : write
-          }
-          const read = Effect.map(chargedRead(org_id, counted), (response) =>
-            inTurnsWhileSent(response, turns.take(org_id))
-          )
-          return inOrder(
-            withReadPermit(
-              org_id,
-              turns.hasCompany(org_id) ? contendedPermits : 1
-            )(Effect.andThen(awaitRoom(org_id), inFirstTurn(org_id, read)))
-          )
-        })
-  }
-})
+    return {
+      run:
+        (org_id, { method }) =>
+        (operation) =>
+          Effect.suspend(() => {
+            const counted = Effect.flatMap(operation, (response) => countFor(org_id, response))
+            if (method !== "GET") {
+              const write = chargedWrite(org_id, counted)
+              return turns.isContended(org_id) ? inOrder(inFirstTurn(org_id, write)) : write
+            }
+            const read = Effect.map(chargedRead(org_id, counted), (response) =>
+              inTurnsWhileSent(response, turns.take(org_id))
+            )
+            return inOrder(
+              withReadPermit(
+                org_id,
+                turns.hasCompany(org_id) ? contendedPermits : 1
+              )(Effect.andThen(awaitRoom(org_id), inFirstTurn(org_id, read)))
+            )
+          })
+    }
+  })
 
 /**
  * Counts a large or streamed response for its organization. A text is encoded here, so that only its bytes stay in memory until they are

@@ -1,4 +1,5 @@
 import { performance } from "node:perf_hooks"
+import { Generations } from "../concurrency/Generations.ts"
 
 /** The time of an event loop. */
 export interface LoopTime {
@@ -71,9 +72,7 @@ const decayed = ({ at, millis }: Use, now: number): number => millis * Math.exp(
  */
 export class LoopShares {
   readonly #time: LoopTime
-  /** Two generations: those used since the last rotation, and those used before, which the next rotation drops. */
-  #accounts = new Map<string, Account>()
-  #older = new Map<string, Account>()
+  readonly #accounts = new Generations<string, Account>()
   #rotatedAt: number
   readonly #total: Use
   #utilization = 0
@@ -105,7 +104,7 @@ export class LoopShares {
   /** Milliseconds until the debt of a key is paid off; 0 while the loop is not contended. */
   debt(key: string): number {
     const now = this.#time.now()
-    const debt = (this.#find(key)?.debtUntil ?? now) - now
+    const debt = (this.#accounts.get(key)?.debtUntil ?? now) - now
     return debt > 0 && this.#throttle(key, now) > 0 ? debt : 0
   }
 
@@ -120,7 +119,7 @@ export class LoopShares {
   }
 
   #hasOthers(key: string, now: number): boolean {
-    const own = this.#find(key)
+    const own = this.#accounts.get(key)
     return decayed(this.#total, now) - (own === undefined ? 0 : decayed(own, now)) >= MIN_OTHERS_MILLIS
   }
 
@@ -142,17 +141,12 @@ export class LoopShares {
     return this.#utilization
   }
 
-  #find(key: string): Account | undefined {
-    return this.#accounts.get(key) ?? this.#older.get(key)
-  }
-
   #account(key: string, now: number): Account {
     if (now - this.#rotatedAt >= KEPT_MILLIS) {
-      this.#older = this.#accounts
-      this.#accounts = new Map()
+      this.#accounts.rotate()
       this.#rotatedAt = now
     }
-    const account = this.#find(key) ?? { millis: 0, at: now, debtUntil: 0 }
+    const account = this.#accounts.get(key) ?? { millis: 0, at: now, debtUntil: 0 }
     this.#accounts.set(key, account)
     return account
   }

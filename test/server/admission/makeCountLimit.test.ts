@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
 import { OrgId } from "../../../src/domain/Ids.ts"
-import { makeCountLimit } from "../../../src/server/identity/makeCountLimit.ts"
+import { makeCountLimit } from "../../../src/server/admission/makeCountLimit.ts"
 
 describe("makeCountLimit", () => {
   it.effect("an organization gets as many as its limit, however many requests arrive together", () =>

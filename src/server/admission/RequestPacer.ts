@@ -1,4 +1,4 @@
-import { LoopShares, type LoopTime, processTime } from "../../concurrency/LoopShares.ts"
+import { LoopShares, type LoopTime, processTime } from "./LoopShares.ts"
 
 /** Time that starting requests may take per pass of the event loop: of one client, and of all. */
 const CLIENT_MILLIS = 2

@@ -4,9 +4,10 @@
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import { Effect, Layer } from "effect"
 import { HttpRouter, HttpServer, HttpServerResponse } from "effect/http"
-import { ClientAddress } from "../../../../src/server/http/ClientAddress.ts"
-import * as ApiReference from "../../../../src/server/http/ApiReference.ts"
-import { layerListen } from "../../../../src/server/http/listen.ts"
+import { ClientAddress } from "../../../src/server/http/ClientAddress.ts"
+import * as ApiReference from "../../../src/server/http/ApiReference.ts"
+import { layerListen } from "../../../src/server/http/listen.ts"
+import { layerNoLimits } from "../../support/layerNoLimits.ts"
 
 const memory = Effect.sync(() => HttpServerResponse.jsonUnsafe({ rss: process.memoryUsage().rss }))
 
@@ -24,7 +25,8 @@ const announce = Layer.effectDiscard(
 NodeRuntime.runMain(
   Layer.launch(
     Layer.merge(HttpRouter.serve(routes, { disableLogger: true, disableListenLog: true }), announce).pipe(
-      Layer.provide(layerListen({ host: "127.0.0.1", port: 0, drain: "1 second" }))
+      Layer.provide(layerListen({ host: "127.0.0.1", port: 0, drain: "1 second" })),
+      Layer.provide(layerNoLimits)
     )
   )
 )

@@ -6,7 +6,7 @@ export interface FairSlots<Key, A extends object> {
   readonly sizeOf: (key: Key) => number
   /** Whether a key can get another slot: one is free, or another key has to give one up. */
   readonly hasSlotFor: (key: Key) => boolean
-  /** Takes a slot. If none is free, the newest holder of the key with the most slots is removed and ended. */
+  /** Takes a slot. If none is free, a holder of the key with the most slots is removed and ended. */
   readonly add: (key: Key, holder: A) => void
   /** Returns a holder's slot, if it still has one. */
   readonly remove: (key: Key, holder: A) => void
@@ -19,7 +19,12 @@ export interface FairSlots<Key, A extends object> {
 export const makeFairSlots = <Key, A extends object>(options: {
   readonly max: number
   readonly end: (holder: A) => void
+  /** Whether a key may have to give up a slot. Default: each may. */
+  readonly mayLose?: (key: Key) => boolean
+  /** The holder that a key gives up first. Default: the newest. */
+  readonly firstToEnd?: (holders: ReadonlyArray<A>) => A | undefined
 }): FairSlots<Key, A> => {
+  const { end, firstToEnd, max, mayLose } = options
   const holders = new Map<Key, Set<A>>()
   let size = 0
 
@@ -31,7 +36,8 @@ export const makeFairSlots = <Key, A extends object>(options: {
    */
   const donorFor = (other: Key): Key | undefined => {
     let largest: { readonly key: Key; readonly size: number } | undefined
-    for (const [key, { size }] of holders) if (size > (largest?.size ?? 0)) largest = { key, size }
+    for (const [key, { size }] of holders)
+      if (size > (largest?.size ?? 0) && mayLose?.(key) !== false) largest = { key, size }
     return largest === undefined || largest.size <= sizeOf(other) + 1 ? undefined : largest.key
   }
 
@@ -45,13 +51,14 @@ export const makeFairSlots = <Key, A extends object>(options: {
   return {
     size: () => size,
     sizeOf,
-    hasSlotFor: (key) => size < options.max || donorFor(key) !== undefined,
+    hasSlotFor: (key) => size < max || donorFor(key) !== undefined,
     add: (key, holder) => {
-      const from = size < options.max ? undefined : donorFor(key)
-      const replaced = from === undefined ? undefined : [...(holders.get(from) ?? [])].at(-1)
+      const from = size < max ? undefined : donorFor(key)
+      const ofDonor = from === undefined ? [] : [...(holders.get(from) ?? [])]
+      const replaced = firstToEnd?.(ofDonor) ?? ofDonor.at(-1)
       if (from !== undefined && replaced !== undefined) {
         remove(from, replaced)
-        options.end(replaced)
+        end(replaced)
       }
       const ofKey = holders.get(key) ?? new Set()
       holders.set(key, ofKey)

@@ -151,7 +151,7 @@ export const makeLoopTurns = (time: LoopTime = processTime): LoopTurns => {
 }
 
 /** The turns of this process. */
-export const LoopTurns = Context.Reference<LoopTurns>("countersign/server/concurrency/LoopTurns", {
+export const LoopTurns = Context.Reference<LoopTurns>("countersign/server/admission/LoopTurns", {
   defaultValue: () => makeLoopTurns()
 })
 

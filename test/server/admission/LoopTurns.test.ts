@@ -6,7 +6,7 @@ import {
   makeLoopTurns,
   nextTurn,
   yieldingOnly
-} from "../../../src/server/concurrency/LoopTurns.ts"
+} from "../../../src/server/admission/LoopTurns.ts"
 import { pass, virtualTime } from "../../support/virtualLoopTime.ts"
 
 /** Turns, and a log of the slices that took them. `isContended`: the event loop is busy, and the key `other` uses it too. */

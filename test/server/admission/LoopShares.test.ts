@@ -1,5 +1,5 @@
 import { assert, describe, it } from "vitest"
-import { LoopShares } from "../../../src/server/concurrency/LoopShares.ts"
+import { LoopShares } from "../../../src/server/admission/LoopShares.ts"
 import { virtualTime } from "../../support/virtualLoopTime.ts"
 
 /**

@@ -2,7 +2,8 @@ import { Result } from "effect"
 import { IpNetwork, NetAddress } from "effect/net"
 import { BlockList, type Socket } from "node:net"
 import type { ServerResponse } from "node:http"
-import { unsentCuts } from "../UnsentResponses.ts"
+import { type FairSlots, makeFairSlots } from "./FairSlots.ts"
+import { unsentCuts } from "./UnsentResponses.ts"
 
 /** Limits on the connections of a server. */
 export interface ConnectionLimits {
@@ -60,7 +61,6 @@ export interface Client {
   readonly key: string
   /** Whether limits per address apply. */
   readonly limited: boolean
-  connections: number
 }
 
 /** The state of one connection. */
@@ -80,6 +80,7 @@ export class Connections {
   readonly #trusted = new BlockList()
   readonly #clients = new Map<string, Client>()
   readonly #connections = new Map<Socket, Connection>()
+  readonly #slots: FairSlots<Client, Socket>
   readonly #observer: ConnectionObserver
 
   /** Refused connections since the start. */
@@ -90,6 +91,13 @@ export class Connections {
   constructor(limits: ConnectionLimits, observer: ConnectionObserver = noObserver) {
     this.#limits = limits
     this.#observer = observer
+    this.#slots = makeFairSlots<Client, Socket>({
+      max: limits.connections,
+      end: (socket) => this.cut(socket, "crowded"),
+      mayLose: ({ limited }) => limited,
+      // Preferably one that serves no request.
+      firstToEnd: (sockets) => sockets.find((socket) => this.#isIdle(socket))
+    })
     for (const { address, prefixLength } of limits.trustedProxies) {
       const family = NetAddress.isIpv4Address(address) ? "ipv4" : "ipv6"
       this.#trusted.addSubnet(NetAddress.formatIp(address), prefixLength, family)
@@ -116,25 +124,25 @@ export class Connections {
     const known = this.#clients.get(key)
     const client = known ?? this.#newClient(key, address)
     const refusal =
-      client.limited && client.connections >= this.#limits.connectionsPerAddress
+      client.limited && this.#slots.sizeOf(client) >= this.#limits.connectionsPerAddress
         ? "address"
-        : this.#connections.size >= this.#limits.connections && !this.#makeRoomFor(client)
-          ? "total"
-          : undefined
+        : this.#slots.hasSlotFor(client)
+          ? undefined
+          : "total"
     if (refusal !== undefined) {
       this.refused[refusal]++
       this.#observer.onRefusal(refusal)
       return refusal
     }
-    if (known === undefined) this.#clients.set(key, client)
-    client.connections++
+    this.#clients.set(key, client)
+    this.#slots.add(client, socket)
     this.#connections.set(socket, { client, response: undefined, isQueueing: false, waiting: [] })
-    this.#observer.onOpen(this.#connections.size)
+    this.#observer.onOpen(this.open)
     socket.once("close", () => {
       this.#connections.delete(socket)
-      this.#observer.onOpen(this.#connections.size)
-      client.connections--
-      if (client.connections === 0) this.#clients.delete(key)
+      this.#slots.remove(client, socket)
+      this.#observer.onOpen(this.open)
+      if (this.#slots.sizeOf(client) === 0) this.#clients.delete(key)
     })
     return undefined
   }
@@ -151,35 +159,18 @@ export class Connections {
     return waiting.length >= this.#limits.pipelined
   }
 
-  /**
-   * Cuts a connection of the address with the most, preferably one that serves no request. Returns false, and cuts none,
-   * if that address would then not have more than the new connection's.
-   */
-  #makeRoomFor(client: Client): boolean {
-    let largest: Client | undefined
-    for (const one of this.#clients.values()) {
-      if (one.limited && one.connections > (largest?.connections ?? 0)) largest = one
-    }
-    if (largest === undefined || largest.connections <= client.connections + 1) return false
-    let chosen: Socket | undefined
-    for (const [socket, connection] of this.#connections) {
-      if (connection.client !== largest || socket.destroyed) continue
-      chosen = socket
-      if (isIdle(connection)) break
-    }
-    if (chosen === undefined) return false
-    this.cut(chosen, "crowded")
-    return true
+  #isIdle(socket: Socket): boolean {
+    const connection = this.#connections.get(socket)
+    if (connection === undefined || socket.destroyed) return false
+    const { response, waiting } = connection
+    return waiting.length === 0 && (response === undefined || response.writableFinished)
   }
 
   #newClient(key: string, address: string): Client {
     const trusted = this.#trusted.check(address, address.includes(":") ? "ipv6" : "ipv4")
-    return { key, limited: !trusted, connections: 0 }
+    return { key, limited: !trusted }
   }
 }
-
-const isIdle = ({ response, waiting }: Connection): boolean =>
-  waiting.length === 0 && (response === undefined || response.writableFinished)
 
 /** The key under which an address is counted: IPv6 clients usually have a network of 64 bits to themselves. */
 export const addressKey = (address: string): string => {

@@ -4,7 +4,7 @@ import {
   makeUnsentResponses,
   type UnsentCut,
   type UnsentLimits
-} from "../../../src/server/http/UnsentResponses.ts"
+} from "../../../src/server/admission/UnsentResponses.ts"
 
 const limits: UnsentLimits = {
   bytes: 300,

@@ -4,17 +4,11 @@ import { NetAddress } from "effect/net"
 import { RateLimited } from "../../api/Problems.ts"
 import type { FeedbackToken } from "../../domain/tasks/FeedbackToken.ts"
 import type { Principal } from "../../domain/identity/Principal.ts"
-import {
-  chargeTokens,
-  rateLimit,
-  type RateLimit,
-  rateLimitWithin,
-  takeToken,
-  type RateLimitResult
-} from "../../domain/identity/RateLimit.ts"
+import { rateLimit } from "../../domain/identity/RateLimit.ts"
 import { monotonicMillis } from "../concurrency/monotonicMillis.ts"
-import { RequestCharges } from "../identity/RequestCharges.ts"
 import { type LimitName, LimitUse } from "../observability/LimitUse.ts"
+import { makeRateLimit, retryAfterSeconds } from "./makeRateLimit.ts"
+import { makeTokenBuckets } from "./TokenBuckets.ts"
 
 /** The result of the rate limits for one request. */
 export interface Quota {
@@ -60,6 +54,11 @@ export class RateLimits extends Context.Service<
     /** Counts a request of a key and its organization, and returns whether it is within both limits. */
     readonly admitRequest: (requester: Requester) => Effect.Effect<Quota>
     /**
+     * Counts further requests of a key and its organization, for a request that does the work of several. They are never refused: if the
+     * limits have fewer left, later requests wait until these are paid for.
+     */
+    readonly charge: (requester: Requester, count: number) => Effect.Effect<void>
+    /**
      * Counts a lookup of a key or a console session in the database against the client's address, so that a flood of invalid ones cannot
      * become a flood of statements.
      */
@@ -78,7 +77,7 @@ export class RateLimits extends Context.Service<
       token: Pick<FeedbackToken, "id" | "org_id">
     ) => Effect.Effect<void, RateLimited>
   }
->()("countersign/server/http/RateLimits") {
+>()("countersign/server/admission/RateLimits") {
   /**
    * Each limit is in requests per second, plus a burst of the same size; 0 disables it. Lookups of keys have the limit of a key.
    */
@@ -86,55 +85,56 @@ export class RateLimits extends Context.Service<
     readonly perKey: number
     readonly perOrganization: number
     readonly endUserFeedback: number
-  }): Layer.Layer<RateLimits | RequestCharges> =>
-    Layer.effectContext(
+  }): Layer.Layer<RateLimits, never, LimitUse> =>
+    Layer.effect(
+      RateLimits,
       Effect.map(LimitUse, (use) => {
-        const { admitRequest, charge } = makeRequestLimits(options, use)
-        const limits = RateLimits.of({
-          admitRequest,
-          admitKeyLookup: makeAdmitAddress(
-            {
-              perSecond: options.perKey,
-              useName: "key_lookups",
-              requests: "requests with invalid API keys or sessions"
-            },
-            use
+        const ofAddress = (limit: LimitName, requests: number, kind: string) => {
+          const detail = `Too many ${kind} from this address.`
+          const admit = makeRateLimit({ limit, requests, windowSeconds: 1, detail }, use)
+          return (address: string) => admit(networkOf(address))
+        }
+        const endUserFeedback = {
+          limit: "end_user_feedback",
+          detail: "Too much feedback at once. Wait, and send it again."
+        } as const
+        const admitToken = makeRateLimit(
+          { ...endUserFeedback, requests: REQUESTS_PER_TOKEN_AND_MINUTE, windowSeconds: 60, isNoted: false },
+          use
+        )
+        const admitOrganization = makeRateLimit(
+          { ...endUserFeedback, requests: options.endUserFeedback, windowSeconds: 1 },
+          use
+        )
+        return RateLimits.of({
+          ...makeRequestLimits(options, use),
+          admitKeyLookup: ofAddress(
+            "key_lookups",
+            options.perKey,
+            "requests with invalid API keys or sessions"
           ),
-          admitLeakReport: makeAdmitAddress(
-            {
-              perSecond: LEAK_REPORTS_PER_SECOND,
-              useName: "leak_reports",
-              requests: "reports of leaked keys"
-            },
-            use
+          admitLeakReport: ofAddress("leak_reports", LEAK_REPORTS_PER_SECOND, "reports of leaked keys"),
+          admitEmailConfirmation: ofAddress(
+            "email_confirmations",
+            EMAIL_CONFIRMATIONS_PER_SECOND,
+            "confirmations of email addresses"
           ),
-          admitEmailConfirmation: makeAdmitAddress(
-            {
-              perSecond: EMAIL_CONFIRMATIONS_PER_SECOND,
-              useName: "email_confirmations",
-              requests: "confirmations of email addresses"
-            },
-            use
+          admitEndUserAddress: ofAddress(
+            "end_user_feedback",
+            options.endUserFeedback === 0 ? 0 : END_USER_REQUESTS_PER_SECOND,
+            "requests with feedback tokens"
           ),
-          admitEndUserAddress: makeAdmitAddress(
-            {
-              perSecond: options.endUserFeedback === 0 ? 0 : END_USER_REQUESTS_PER_SECOND,
-              useName: "end_user_feedback",
-              requests: "requests with feedback tokens"
-            },
-            use
-          ),
-          admitEndUserFeedback: makeAdmitEndUserFeedback(options.endUserFeedback, use)
+          // The token's limit comes first: one browser must not use up the quota of the others of its organization.
+          admitEndUserFeedback: ({ id, org_id }) => Effect.andThen(admitToken(id), admitOrganization(org_id))
         })
-        return Context.add(Context.make(RateLimits, limits), RequestCharges, { charge })
       })
     )
 }
 
 const makeRequestLimits = (
   { perKey, perOrganization }: { readonly perKey: number; readonly perOrganization: number },
-  use: (typeof LimitUse)["Service"]
-): Pick<RateLimits["Service"], "admitRequest"> & RequestCharges["Service"] => {
+  use: LimitUse["Service"]
+): Pick<RateLimits["Service"], "admitRequest" | "charge"> => {
   const limits = [
     ...(perKey === 0
       ? []
@@ -149,7 +149,7 @@ const makeRequestLimits = (
           )
         ])
   ]
-  const charge: RequestCharges["Service"]["charge"] = (requester, count) =>
+  const charge: RateLimits["Service"]["charge"] = (requester, count) =>
     Effect.clockWith((clock) => {
       const now = monotonicMillis(clock)
       for (const limit of limits) limit.charge(requester, count, now)
@@ -188,7 +188,7 @@ const makeRequestLimits = (
 }
 
 const makeRequestLimit = (policy: Policy, useName: LimitName, nameOf: (requester: Requester) => string) => {
-  const buckets = makeBuckets(rateLimit(policy.perSecond))
+  const buckets = makeTokenBuckets(rateLimit(policy.perSecond))
   return {
     policy,
     useName,
@@ -198,60 +198,6 @@ const makeRequestLimit = (policy: Policy, useName: LimitName, nameOf: (requester
   }
 }
 
-/** A rate limit of requests without a valid key, per client address. */
-const makeAdmitAddress = (
-  {
-    perSecond,
-    requests,
-    useName
-  }: { readonly perSecond: number; readonly useName: LimitName; readonly requests: string },
-  use: (typeof LimitUse)["Service"]
-): ((address: string) => Effect.Effect<void, RateLimited>) => {
-  if (perSecond === 0) return () => Effect.void
-  const addresses = makeBuckets(rateLimit(perSecond))
-  return (address) =>
-    Effect.clockWith((clock) => {
-      const { allowed, remaining, waitMillis } = addresses.take(networkOf(address), monotonicMillis(clock))
-      if (allowed) {
-        use.used(useName, 1 - remaining / perSecond)
-        return Effect.void
-      }
-      use.refused(useName)
-      return Effect.fail(
-        new RateLimited({
-          detail: `Too many ${requests} from this address.`,
-          retry_after_seconds: wholeSeconds(waitMillis)
-        })
-      )
-    })
-}
-
-const makeAdmitEndUserFeedback = (
-  perSecond: number,
-  use: (typeof LimitUse)["Service"]
-): RateLimits["Service"]["admitEndUserFeedback"] => {
-  const tokens = makeBuckets(rateLimitWithin(REQUESTS_PER_TOKEN_AND_MINUTE, 60_000))
-  const organizations = perSecond === 0 ? undefined : makeBuckets(rateLimit(perSecond))
-  return ({ id, org_id }) =>
-    Effect.clockWith((clock) => {
-      const now = monotonicMillis(clock)
-      // The token's limit comes first: one browser must not use up the quota of the others of its organization.
-      const ofToken = tokens.take(id, now)
-      const taken = ofToken.allowed ? (organizations?.take(org_id, now) ?? ofToken) : ofToken
-      if (taken.allowed) {
-        if (perSecond > 0) use.used("end_user_feedback", 1 - taken.remaining / perSecond)
-        return Effect.void
-      }
-      use.refused("end_user_feedback")
-      return Effect.fail(
-        new RateLimited({
-          detail: "Too much feedback at once. Wait, and send it again.",
-          retry_after_seconds: wholeSeconds(taken.waitMillis)
-        })
-      )
-    })
-}
-
 /** The problem for a request beyond the limit of its key or its organization. */
 export const rateLimitExceeded = ({ by, waitMillis }: NonNullable<Quota["refused"]>): RateLimited =>
   new RateLimited({
@@ -259,52 +205,8 @@ export const rateLimitExceeded = ({ by, waitMillis }: NonNullable<Quota["refused
       by.name === "key"
         ? `Rate limit exceeded: this API key may send ${by.perSecond} requests per second. Wait, and send fewer.`
         : `Rate limit exceeded: this organization's API keys together may send ${by.perSecond} requests per second. Wait, and send fewer with all keys.`,
-    retry_after_seconds: wholeSeconds(waitMillis)
+    retry_after_seconds: retryAfterSeconds(waitMillis)
   })
-
-const wholeSeconds = (waitMillis: number): number => Math.max(1, Math.ceil(waitMillis / 1000))
-
-/**
- * Token buckets by name, in two generations: those used in the current window, and those used in the previous one. A
- * name in neither has been idle long enough for a full bucket, unless it was charged for more than a window's requests:
- * such names are kept until these are paid for. Nothing needs a sweep, and memory is bounded by the requests of two
- * windows. Effect's `RateLimiter` never evicts a bucket from its memory store, so the flood that it limits would fill
- * the memory.
- */
-const makeBuckets = (limit: RateLimit) => {
-  let current = new Map<string, number>()
-  let previous = current
-  let windowStart = Number.NEGATIVE_INFINITY
-  /** Names that were charged for more than their bucket holds, with the time when it is full again. */
-  const debts = new Map<string, number>()
-
-  const rotate = (now: number): void => {
-    if (now - windowStart < limit.windowMillis) return
-    previous = now - windowStart >= 2 * limit.windowMillis ? new Map() : current
-    current = new Map()
-    windowStart = now
-    for (const [name, fullAt] of debts) {
-      if (fullAt <= now + limit.windowMillis) debts.delete(name)
-      if (fullAt > now) current.set(name, Math.max(fullAt, previous.get(name) ?? fullAt))
-    }
-  }
-  const fullAtOf = (name: string, now: number): number => current.get(name) ?? previous.get(name) ?? now
-
-  return {
-    take: (name: string, now: number): RateLimitResult => {
-      rotate(now)
-      const taken = takeToken(limit, fullAtOf(name, now), now)
-      current.set(name, taken.fullAt)
-      return taken
-    },
-    charge: (name: string, count: number, now: number): void => {
-      rotate(now)
-      const fullAt = chargeTokens(limit, fullAtOf(name, now), now, count)
-      current.set(name, fullAt)
-      if (fullAt > now + limit.windowMillis) debts.set(name, fullAt)
-    }
-  }
-}
 
 /** The network of a client: the whole IPv4 address, or the first 64 bits of an IPv6 address, which one customer usually has. */
 const networkOf = (address: string): string => {

@@ -5,18 +5,18 @@ import { once } from "node:events"
 import type { RequestListener } from "node:http"
 import * as Net from "node:net"
 import { fileURLToPath } from "node:url"
-import { defaultListenLimits, type ListenLimits, makeServer } from "../../../../src/server/http/listen.ts"
+import { defaultListenLimits, type ListenLimits, makeServer } from "../../../src/server/http/listen.ts"
 import {
   addressKey,
   Connections,
   defaultConnectionLimits
-} from "../../../../src/server/http/listen/Connections.ts"
+} from "../../../src/server/admission/Connections.ts"
 import {
   defaultUnsentLimits,
   makeUnsentResponses,
   type UnsentLimits
-} from "../../../../src/server/http/UnsentResponses.ts"
-import { exchange } from "../../../support/rawSocket.ts"
+} from "../../../src/server/admission/UnsentResponses.ts"
+import { exchange } from "../../support/rawSocket.ts"
 
 const MIB = 1024 * 1024
 const GET = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
