@@ -38,7 +38,7 @@ import { Deadlines } from "./approvals/Deadlines.ts"
 import { Delivery, ENGINE_CONNECTIONS } from "./delivery/Delivery.ts"
 import { makeDeliveryCollector } from "./delivery/Delivery/metricCollector.ts"
 import { AgreementHistory } from "./console/AgreementHistory.ts"
-import { FeedbackRows } from "./console/FeedbackRows.ts"
+import { FeedbackList } from "./console/FeedbackList.ts"
 import { Playground } from "./tasks/Playground.ts"
 import { Egress, ProviderEgress } from "./egress/Egress.ts"
 import { Email } from "./notifications/Email.ts"
@@ -228,7 +228,7 @@ export const layerServices = (settings: ServiceSettings) =>
         Canaries.layer,
         Comparisons.layer(),
         Layer.mergeAll(
-          FeedbackRows.layer.pipe(Layer.provideMerge(Feedback.layer)),
+          FeedbackList.layer.pipe(Layer.provideMerge(Feedback.layer)),
           FeedbackTokens.layer(settings),
           TrainingExports.layer
         ).pipe(Layer.provideMerge(Datasets.layer), Layer.provide([EndUsers.layer, ScoreLabels.layer])),

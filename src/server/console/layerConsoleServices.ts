@@ -1,8 +1,8 @@
 import { type Duration, Layer } from "effect"
 import type { SingleSignOnSettings } from "../../domain/identity/SingleSignOnSettings.ts"
 import { People } from "../identity/People.ts"
-import { RunRows } from "../tasks/RunRows.ts"
-import { TaskRows } from "../tasks/TaskRows.ts"
+import { RunList } from "../tasks/RunList.ts"
+import { TaskList } from "../tasks/TaskList.ts"
 import { ApprovalFeed } from "./ApprovalFeed.ts"
 import { ClosedApprovals } from "./ClosedApprovals.ts"
 import { ConsoleDeliveries } from "./ConsoleDeliveries.ts"
@@ -30,7 +30,7 @@ export const layerConsoleServices = (settings: {
     DatasetChanges.layer,
     Overview.layer,
     ClosedApprovals.layer,
-    RunRows.layer,
-    TaskRows.layer,
+    RunList.layer,
+    TaskList.layer,
     Exports.layer
   )

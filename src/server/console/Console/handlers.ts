@@ -8,8 +8,8 @@ import { layerGroup } from "../../http/layerGroup.ts"
 import { People } from "../../identity/People.ts"
 import { RateLimits } from "../../admission/RateLimits.ts"
 import { Playground } from "../../tasks/Playground.ts"
-import { RunRows } from "../../tasks/RunRows.ts"
-import { TaskRows } from "../../tasks/TaskRows.ts"
+import { RunList } from "../../tasks/RunList.ts"
+import { TaskList } from "../../tasks/TaskList.ts"
 import { AgreementHistory } from "../AgreementHistory.ts"
 import { ApprovalFeed } from "../ApprovalFeed.ts"
 import { ClosedApprovals } from "../ClosedApprovals.ts"
@@ -17,7 +17,7 @@ import { ConsoleDeliveries } from "../ConsoleDeliveries.ts"
 import { ConsoleSessions } from "../ConsoleSessions.ts"
 import { DatasetChanges } from "../DatasetChanges.ts"
 import { DeliveryHealth } from "../DeliveryHealth.ts"
-import { FeedbackRows } from "../FeedbackRows.ts"
+import { FeedbackList } from "../FeedbackList.ts"
 import { Overview } from "../Overview.ts"
 import { Search } from "../Search.ts"
 
@@ -90,7 +90,7 @@ export const layerConsoleHandlers = Layer.mergeAll(
       deliveries: ({ query }) => overview.deliveries(query.period)
     })
   ),
-  layerGroup(ConsoleApi, "feedback_rows", { rows: FeedbackRows }, (handlers, { rows }) =>
+  layerGroup(ConsoleApi, "feedback_rows", { rows: FeedbackList }, (handlers, { rows }) =>
     handlers.handleAll({
       list: ({ query }) =>
         Effect.map(rows.list(query), ({ items, next_cursor }) => ({ feedback: items, next_cursor }))
@@ -99,7 +99,7 @@ export const layerConsoleHandlers = Layer.mergeAll(
   layerGroup(ConsoleApi, "closed_approvals", { closed: ClosedApprovals }, (handlers, { closed }) =>
     handlers.handleAll({ list: ({ query }) => closed.list(query) })
   ),
-  layerGroup(ConsoleApi, "run_rows", { rows: RunRows }, (handlers, { rows }) =>
+  layerGroup(ConsoleApi, "run_rows", { rows: RunList }, (handlers, { rows }) =>
     handlers.handleAll({
       list: ({ query }) =>
         Effect.map(rows.list(query), ({ items, next_cursor }) => ({ runs: items, next_cursor }))
@@ -130,7 +130,7 @@ export const layerConsoleHandlers = Layer.mergeAll(
       })
     }
   ),
-  layerGroup(ConsoleApi, "task_rows", { rows: TaskRows }, (handlers, { rows }) =>
+  layerGroup(ConsoleApi, "task_rows", { rows: TaskList }, (handlers, { rows }) =>
     handlers.handleAll({
       list: ({ query }) =>
         Effect.map(rows.list(query), ({ items, next_cursor }) => ({ tasks: items, next_cursor }))

@@ -17,22 +17,22 @@ const MAX_STORED_BYTES = 16 * 1024
 const MAX_RUN_BYTES = 128 * 1024
 
 /** The rows of the console's feedback queue. */
-export class FeedbackRows extends Context.Service<
-  FeedbackRows,
+export class FeedbackList extends Context.Service<
+  FeedbackList,
   {
     /** Lists feedback with its task and the start of its run's input, newest first. */
     readonly list: (
       request: PageRequest<FeedbackId> & FeedbackFilter
     ) => Effect.Effect<Page<FeedbackRow, FeedbackId>, never, Authorized<"feedback.read">>
   }
->()("countersign/server/console/FeedbackRows") {
+>()("countersign/server/console/FeedbackList") {
   static readonly layer = Layer.effect(
-    FeedbackRows,
+    FeedbackList,
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const feedback = yield* Feedback
-      return FeedbackRows.of({
-        list: Effect.fn("FeedbackRows.list")(function* (request) {
+      return FeedbackList.of({
+        list: Effect.fn("FeedbackList.list")(function* (request) {
           const { org_id } = yield* Authorized("feedback.read")
           const { items, next_cursor } = yield* feedback.list(request)
           const runs = yield* readRuns(

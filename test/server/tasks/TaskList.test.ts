@@ -6,7 +6,7 @@ import { MAX_WAITING_COUNT, type TaskRow } from "../../../src/api/console/TaskRo
 import type { TaskId } from "../../../src/domain/Ids.ts"
 import type { Principal } from "../../../src/domain/identity/Principal.ts"
 import { ApiKeys } from "../../../src/server/identity/ApiKeys.ts"
-import { selectTasks, TaskRows } from "../../../src/server/tasks/TaskRows.ts"
+import { selectTasks, TaskList } from "../../../src/server/tasks/TaskList.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { createDesk } from "../../support/feedback.ts"
 import { service } from "../../support/service.ts"
@@ -18,7 +18,7 @@ const principalOf = Effect.fnUntraced(function* (organization: string, input: ob
 })
 
 const listAs = Effect.fnUntraced(function* (principal: Principal, limit?: number) {
-  const rows = yield* TaskRows
+  const rows = yield* TaskList
   const list = (cursor?: TaskId) =>
     Effect.provideService(
       rows.list({ ...(limit === undefined ? {} : { limit }), ...(cursor === undefined ? {} : { cursor }) }),
@@ -34,7 +34,7 @@ const listAs = Effect.fnUntraced(function* (principal: Principal, limit?: number
   }
 })
 
-layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("TaskRows", (it) => {
+layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("TaskList", (it) => {
   it.effect("tasks are listed with their dataset, runs, feedback and what waits for a person", () =>
     Effect.gen(function* () {
       const { admin, correct, params, reviewer, run, stage, task } = yield* createDesk("figures")

@@ -18,21 +18,21 @@ const MAX_STORED_BYTES = 16 * 1024
 const UNLIMITED_BYTES = 2 ** 31 - 1
 
 /** The rows of the console's list of runs. */
-export class RunRows extends Context.Service<
-  RunRows,
+export class RunList extends Context.Service<
+  RunList,
   {
     /** Lists the runs of all tasks, or of one, newest first. Runs of a deleted task are left out, so a page can have fewer than `limit`. */
     readonly list: (
       request: PageRequest<RunId> & RunRowFilter
     ) => Effect.Effect<Page<RunRow, RunId>, never, Authorized<"runs.read">>
   }
->()("countersign/server/tasks/RunRows") {
+>()("countersign/server/tasks/RunList") {
   static readonly layer = Layer.effect(
-    RunRows,
+    RunList,
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
-      return RunRows.of({
-        list: Effect.fn("RunRows.list")(function* (request) {
+      return RunList.of({
+        list: Effect.fn("RunList.list")(function* (request) {
           const { org_id, scopes } = yield* Authorized("runs.read")
           const rows = yield* listedRows.all(selectRows(sql, org_id, request))
           return {

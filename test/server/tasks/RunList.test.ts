@@ -6,7 +6,7 @@ import type { RunRow, RunRowFilter } from "../../../src/api/console/RunRows.ts"
 import type { PageRequest } from "../../../src/api/Pagination.ts"
 import type { OrgId, RunId } from "../../../src/domain/Ids.ts"
 import type { Principal } from "../../../src/domain/identity/Principal.ts"
-import { RunRows, selectRows } from "../../../src/server/tasks/RunRows.ts"
+import { RunList, selectRows } from "../../../src/server/tasks/RunList.ts"
 import { ApiKeys } from "../../../src/server/identity/ApiKeys.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { createDesk } from "../../support/feedback.ts"
@@ -24,7 +24,7 @@ const readPage = Effect.fnUntraced(function* (
   principal: Principal,
   request: PageRequest<RunId> & RunRowFilter
 ) {
-  const rows = yield* RunRows
+  const rows = yield* RunList
   return yield* Effect.provideService(rows.list(request), Authorized("runs.read"), principal)
 })
 
@@ -87,7 +87,7 @@ const multiplyRuns = (org_id: OrgId, times: number) =>
     `
   )
 
-layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("RunRows", (it) => {
+layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("RunList", (it) => {
   it.effect("runs of all tasks are listed newest first, with their task, release and newest feedback", () =>
     Effect.gen(function* () {
       const { correct, log, other, principal, reviewer, run, task } = yield* createTwoTasks("all tasks")

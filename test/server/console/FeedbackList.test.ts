@@ -4,7 +4,7 @@ import { SqlClient, type Statement } from "effect/sql"
 import { MAX_INPUT_START } from "../../../src/api/console/FeedbackRows.ts"
 import type { FeedbackFilter } from "../../../src/api/Feedback.ts"
 import { FeedbackId, OrgId, TaskId } from "../../../src/domain/Ids.ts"
-import { runsStatement } from "../../../src/server/console/FeedbackRows.ts"
+import { runsStatement } from "../../../src/server/console/FeedbackList.ts"
 import { listStatement } from "../../../src/server/tasks/Feedback/listFeedback.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { consoleHeaders } from "../../support/consoleCookie.ts"
@@ -39,7 +39,7 @@ const assertBounded = (plan: ReadonlyArray<string>, most: number): void => {
   }
 }
 
-layer(service(), { excludeTestServices: true, timeout: "120 seconds" })("FeedbackRows", (it) => {
+layer(service(), { excludeTestServices: true, timeout: "120 seconds" })("FeedbackList", (it) => {
   it.effect(
     "lists feedback with its task and the start of its run's input, page by page, of the own organization",
     () =>

@@ -10,22 +10,22 @@ import { rowsOf } from "../store/rows.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
 /** The rows of the console's list of tasks. */
-export class TaskRows extends Context.Service<
-  TaskRows,
+export class TaskList extends Context.Service<
+  TaskList,
   {
     /** Lists the tasks with their figures, newest first. */
     readonly list: (
       request: PageRequest<TaskId>
     ) => Effect.Effect<Page<TaskRow, TaskId>, never, Authorized<"tasks.read">>
   }
->()("countersign/server/tasks/TaskRows") {
+>()("countersign/server/tasks/TaskList") {
   static readonly layer = Layer.effect(
-    TaskRows,
+    TaskList,
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const clock = yield* StoreClock
-      return TaskRows.of({
-        list: Effect.fn("TaskRows.list")(function* (request) {
+      return TaskList.of({
+        list: Effect.fn("TaskList.list")(function* (request) {
           const { org_id, scopes } = yield* Authorized("tasks.read")
           const since = DateTime.formatIsoDate(
             DateTime.subtract(yield* clock.now, { days: TASK_ROW_DAYS - 1 })
