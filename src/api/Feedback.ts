@@ -45,7 +45,7 @@ import {
 import { MAX_REVIEWS, ReviewManyRequest, ReviewResults } from "./ReviewBatch.ts"
 import { Comment } from "./Text.ts"
 
-/** The judgement of an answer: the members that end users can send too. */
+/** The score and comment on an answer: the members that end users can send too. */
 export const feedbackScores = {
   score: Schema.optionalKey(Score).annotateKey({
     description:

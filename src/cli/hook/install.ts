@@ -13,7 +13,7 @@ import { errnoCode } from "../../server/store/errnoCode.ts"
 import { makeDirectories } from "../../server/store/makeDirectories.ts"
 import { ProcessEnvironment } from "../environment.ts"
 import { escapeInvisible } from "../escapeInvisible.ts"
-import { FailedWithCode, TROUBLE } from "../exitCode.ts"
+import { commandFailed, FailedWithCode } from "../exitCode.ts"
 import { describeFileFailure } from "../fileFailure.ts"
 import { describeUrlFault } from "../serviceFailure.ts"
 import { describeClaudeVersion } from "./claudeVersion.ts"
@@ -58,11 +58,9 @@ const MAX_FILE_BYTES = 4 * 2 ** 20
 /** Lines around a change that are shown. */
 const CONTEXT_LINES = 2
 
-const trouble = (message: string) => new FailedWithCode({ exitCode: TROUBLE, cause: new Error(message) })
-
 /** Works on a file, whose failure is described to the operator. */
 const attempt = <A>(file: string, access: "read" | "write", run: () => Promise<A>) =>
-  Effect.tryPromise({ try: run, catch: (error) => trouble(describeFileFailure(file, error, access)) })
+  Effect.tryPromise({ try: run, catch: (error) => commandFailed(describeFileFailure(file, error, access)) })
 
 /** The machine's settings, which its users cannot change. */
 const managedFile = (agent: HookVendor, { ProgramData }: Environment): string => {
@@ -81,7 +79,7 @@ const managedFile = (agent: HookVendor, { ProgramData }: Environment): string =>
 const settingsFiles = Effect.fnUntraced(function* ({ agent, managed, user }: Place) {
   const { machine, variables } = yield* ProcessEnvironment
   const home = variables["HOME"] || homedir()
-  if (managed && user) return yield* trouble("--managed and --user are two places")
+  if (managed && user) return yield* commandFailed("--managed and --user are two places")
   if (agent === "codex") {
     const own = variables["CODEX_HOME"] || path.join(home, ".codex")
     const directory = user ? own : path.join(machine.cwd, ".codex")
@@ -163,7 +161,7 @@ const describeDifference = (before: string, after: string): string => {
 const confirm = (question: string) =>
   Effect.gen(function* () {
     if (!process.stdin.isTTY || !process.stderr.isTTY)
-      return yield* trouble("this is not a terminal, so nobody can confirm the change: use --yes")
+      return yield* commandFailed("this is not a terminal, so nobody can confirm the change: use --yes")
     return yield* Effect.promise(async () => {
       const terminal = createInterface({ input: process.stdin, output: process.stderr })
       try {
@@ -184,7 +182,7 @@ const changeFile = Effect.fnUntraced(function* (
   const after = yield* Effect.try({
     try: () => edit(before),
     catch: (error) =>
-      trouble(
+      commandFailed(
         error instanceof UnknownSettings
           ? `${file} was not changed, because ${error.message}`
           : error instanceof Error
@@ -242,7 +240,7 @@ const checkClaudeVersion = Effect.gen(function* () {
       `claude could not be asked for its version (${errnoCode(error) ?? error.message})`
     )
   const fault = describeClaudeVersion(stdout)
-  if (fault !== undefined) return yield* trouble(fault)
+  if (fault !== undefined) return yield* commandFailed(fault)
 })
 
 /** `countersign hook install` */
@@ -252,10 +250,10 @@ export const installHooks = Effect.fnUntraced(function* (flags: InstallFlags) {
   const text = Option.getOrElse(flags.wait, () => (http ? DEFAULT_HTTP_WAIT : DEFAULT_WAIT))
   const millis = parseWait(text)
   const invalid = describeInvalid(flags, millis)
-  if (millis === undefined || invalid !== undefined) return yield* trouble(String(invalid))
+  if (millis === undefined || invalid !== undefined) return yield* commandFailed(String(invalid))
   const given = Option.getOrUndefined(flags.url)
   const fault = given === undefined ? undefined : describeUrlFault(given, "--url")
-  if (fault !== undefined) return yield* trouble(fault)
+  if (fault !== undefined) return yield* commandFailed(fault)
   const url = given === undefined ? (http ? DEFAULT_URL : undefined) : baseUrl(given)
   const keyFile = Option.getOrUndefined(Option.map(flags.keyFile, (file) => path.resolve(machine.cwd, file)))
   const wait = { text, millis }
@@ -281,7 +279,7 @@ const codexState = Effect.gen(function* () {
   return yield* Effect.tryPromise({
     try: () => askCodex(machine.cwd, variables),
     catch: (error) =>
-      trouble(
+      commandFailed(
         `Codex could not be asked whether it runs the hooks (${errnoCode(error) ?? (error instanceof Error ? error.message : String(error))}). Run \`countersign hook check codex\` where it is installed: it skips hooks that nobody has told it to trust`
       )
   })

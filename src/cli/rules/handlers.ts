@@ -14,7 +14,7 @@ import { RuleTestLine } from "../../domain/approvals/RuleTest.ts"
 import { errnoCode } from "../../server/store/errnoCode.ts"
 import { diffLines } from "../../domain/tasks/diffLines.ts"
 import { escapeInvisible } from "../escapeInvisible.ts"
-import { FailedWithCode, TROUBLE } from "../exitCode.ts"
+import { commandFailed, FailedWithCode, toCommandFailure } from "../exitCode.ts"
 import { describeFileFailure } from "../fileFailure.ts"
 import { findServiceUrl, makeClientLayer } from "../serviceClient.ts"
 import { rulesKey } from "../rules.ts"
@@ -24,7 +24,6 @@ import { formatRules, isUnchanged, rulesAsYaml, updateYaml, withKnownIds } from 
 import { describeChanges, describeDifference } from "./printDifferences.ts"
 import { describeResult, describeRevision, describeStep } from "./printTest.ts"
 import { formatOf, type ParsedRules, parseRulesFile, type RulesFormat } from "./rulesFile.ts"
-import { RulesTrouble } from "./RulesTrouble.ts"
 import { parseTime } from "./window.ts"
 
 /** The service that a command calls. */
@@ -35,8 +34,6 @@ const MAX_FILE_BYTES = 4 * 2 ** 20
 
 /** Lines around a change in a difference. */
 const CONTEXT_LINES = 3
-
-const trouble = (message: string) => new RulesTrouble({ message })
 
 /** Runs with the client. Every failure exits with 2, because 1 is a result. */
 const withClient = <A, E, R>(
@@ -53,21 +50,17 @@ const withClient = <A, E, R>(
     const url = yield* findServiceUrl(connection.url)
     const layer: Layer.Layer<Client> = yield* makeClientLayer({ url, key: key.value })
     return yield* Effect.provide(use(url), layer)
-  }).pipe(
-    Effect.mapError((error) =>
-      error instanceof FailedWithCode ? error : new FailedWithCode({ exitCode: TROUBLE, cause: error })
-    )
-  )
+  }).pipe(Effect.mapError(toCommandFailure))
 
-const requireFormat = (file: string): Effect.Effect<RulesFormat, RulesTrouble> => {
+const requireFormat = (file: string): Effect.Effect<RulesFormat, FailedWithCode> => {
   const format = formatOf(file)
   return format === undefined
-    ? Effect.fail(trouble(`${file} must end in .yaml, .yml or .json`))
+    ? Effect.fail(commandFailed(`${file} must end in .yaml, .yml or .json`))
     : Effect.succeed(format)
 }
 
 /** The text of a file; undefined if it does not exist. */
-const readText = (file: string): Effect.Effect<string | undefined, RulesTrouble> =>
+const readText = (file: string): Effect.Effect<string | undefined, FailedWithCode> =>
   Effect.tryPromise({
     try: async () => {
       try {
@@ -80,14 +73,14 @@ const readText = (file: string): Effect.Effect<string | undefined, RulesTrouble>
         throw error
       }
     },
-    catch: (error) => trouble(describeFileFailure(file, error))
+    catch: (error) => commandFailed(describeFileFailure(file, error))
   })
 
-const parseFile = Effect.fnUntraced(function* (file: string): Effect.fn.Return<ParsedRules, RulesTrouble> {
+const parseFile = Effect.fnUntraced(function* (file: string): Effect.fn.Return<ParsedRules, FailedWithCode> {
   const format = yield* requireFormat(file)
   const text = yield* readText(file)
   if (text === undefined)
-    return yield* trouble(`${file} does not exist: check the path, or run rules pull ${file}.`)
+    return yield* commandFailed(`${file} does not exist: check the path, or run rules pull ${file}.`)
   const parsed = parseRulesFile(text, format)
   if (Result.isSuccess(parsed)) return parsed.success
   return yield* refuse(
@@ -100,15 +93,15 @@ const parseFile = Effect.fnUntraced(function* (file: string): Effect.fn.Return<P
 const refuse = (file: string, faults: ReadonlyArray<string>) =>
   Effect.andThen(
     Console.error(escapeInvisible(faults.join("\n"))),
-    Effect.fail(trouble(`${file} is not valid`))
+    Effect.fail(commandFailed(`${file} is not valid`))
   )
 
 /** Shows the place in the file that the service refused. */
 const locateFaults =
   (file: string, { locate }: ParsedRules) =>
-  <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | RulesTrouble, R> =>
+  <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E | FailedWithCode, R> =>
     self.pipe(
-      Effect.catch((error): Effect.Effect<never, E | RulesTrouble> => {
+      Effect.catch((error): Effect.Effect<never, E | FailedWithCode> => {
         if (!(error instanceof InvalidRequest) || error.errors === undefined) return Effect.fail(error)
         const faults = error.errors.map(
           ({ detail, pointer }) => `${file}:${locate(pointer)}: ${pointer}: ${detail}`
@@ -185,7 +178,7 @@ const writeText = (file: string, text: string) =>
         throw error
       }
     },
-    catch: (error) => trouble(describeFileFailure(file, error, "write"))
+    catch: (error) => commandFailed(describeFileFailure(file, error, "write"))
   })
 
 /** `rules pull` and `rules shadow pull` */
@@ -254,7 +247,7 @@ export const diffRules = (name: ListName) => (flags: Connection & { readonly pat
       if (current.exists && isUnchanged(parsed.rules, current.rules))
         return yield* Console.error(`${describeList(name, current)}; no difference`)
       yield* Console.log(describeChange(current, withKnownIds(parsed.rules, current.known)))
-      const differs = trouble(`${flags.path} differs from ${describeList(name, current)}`)
+      const differs = new Error(`${flags.path} differs from ${describeList(name, current)}`)
       return yield* new FailedWithCode({ exitCode: 1, cause: differs })
     })
   )
@@ -269,7 +262,7 @@ export const applyRules =
         const current = yield* lists[name].read
         const revision = Option.getOrElse(flags.revision, () => current.revision)
         if (revision !== current.revision) {
-          return yield* trouble(
+          return yield* commandFailed(
             `RULES_CHANGED: the service's rules have revision ${current.revision}, not ${revision}. Run ${lists[name].command} pull, review, and apply again`
           )
         }
@@ -305,7 +298,7 @@ export const testRules = (
       const since = Option.flatMap(until, (end) => parseTime(flags.since, end))
       if (Option.isNone(until) || Option.isNone(since)) {
         const flag = Option.isNone(until) ? "--until" : "--since"
-        return yield* trouble(
+        return yield* commandFailed(
           `${flag} must be a duration such as 30d, or a time such as 2026-11-01T00:00:00Z`
         )
       }
@@ -332,13 +325,13 @@ export const testRules = (
         })
       )
       if (wouldRun === undefined)
-        return yield* trouble("the test was interrupted before its result; run it again")
+        return yield* commandFailed("the test was interrupted before its result; run it again")
       if (wouldRun > 0) {
         const what =
           wouldRun === 1
             ? "1 step that a person rejected"
             : `${wouldRun.toLocaleString("en")} steps that people rejected`
-        return yield* new FailedWithCode({ exitCode: 1, cause: trouble(`${what} would run`) })
+        return yield* new FailedWithCode({ exitCode: 1, cause: new Error(`${what} would run`) })
       }
     })
   )
@@ -376,9 +369,10 @@ export const promoteShadowRules = (flags: Connection & { readonly revision: numb
   withClient(flags, () =>
     Effect.gen(function* () {
       const shadow = yield* lists.shadow.read
-      if (!shadow.exists) return yield* trouble("there are no shadow rules; run rules shadow apply first")
+      if (!shadow.exists)
+        return yield* commandFailed("there are no shadow rules; run rules shadow apply first")
       if (flags.revision !== shadow.revision) {
-        return yield* trouble(
+        return yield* commandFailed(
           `RULES_CHANGED: the shadow rules have revision ${shadow.revision}, not ${flags.revision}. Run rules shadow pull, review, and promote again`
         )
       }

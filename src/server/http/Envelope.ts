@@ -7,7 +7,7 @@ import { RequestId } from "../observability/RequestId.ts"
 import { causeResponse } from "./causeResponse.ts"
 import { makeRequestLog } from "./RequestLog.ts"
 import { problemResponse } from "./problemResponse.ts"
-import { isOtherSpelling } from "./spelling.ts"
+import { isNonCanonicalPath } from "./isNonCanonicalPath.ts"
 
 /** The `retry-after` header of every 503, in seconds. */
 const RETRY_AFTER_SECONDS = "1"
@@ -48,7 +48,7 @@ export const layer = HttpRouter.middleware(
       Effect.suspend(() => {
         const id = `req_${uuidV7Hex()}`
         const spelled = Effect.flatMap(HttpServerRequest.HttpServerRequest, ({ url }) =>
-          isOtherSpelling(url) ? unknownPath : route
+          isNonCanonicalPath(url) ? unknownPath : route
         )
         const answered = Effect.matchCauseEffect(spelled, {
           onSuccess: (response) => Effect.succeed(withHeaders(response, id)),

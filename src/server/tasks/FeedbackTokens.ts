@@ -22,7 +22,7 @@ import { StoreClock } from "../store/StoreClock.ts"
 import { atomic } from "../store/transaction.ts"
 import { Spans } from "../telemetry/Spans.ts"
 import { EndUsers } from "./EndUsers.ts"
-import { redactComment, scoreOf, warningOf } from "./Feedback/judgement.ts"
+import { redactComment, scoreOf, warningOf } from "./Feedback/scoreAndComment.ts"
 import { recordFeedbackSpan } from "./Feedback/recordFeedbackSpan.ts"
 import { insertFeedback } from "./Feedback/rows.ts"
 import {

@@ -13,7 +13,7 @@ import { makeTextScanner, ScanFlag, type TextScan } from "./TextScan.ts"
 import { mergeRanges, type TextRange } from "./TextRange.ts"
 import { findJwts, findPrivateKeys, findUrlCredentials } from "./structuredSecrets.ts"
 import { findTokens, tokenTriggers } from "./findTokens.ts"
-import { findSpokenSecrets, spokenTriggers } from "./findSpokenSecrets.ts"
+import { findProseSecrets, proseTriggers } from "./findProseSecrets.ts"
 import { joinLines, joinLiterals, toOriginal, normalizeText, type TextView } from "./TextView.ts"
 
 /** Minimum length of a searched text. */
@@ -44,7 +44,7 @@ const FIRST_TOKEN = searches.length
 const FIRST_COMMAND = FIRST_TOKEN + tokenTriggers.length
 const FIRST_SPOKEN = FIRST_COMMAND + commandTriggers.length
 
-const scan = makeTextScanner([...searches, ...tokenTriggers, ...commandTriggers, ...spokenTriggers])
+const scan = makeTextScanner([...searches, ...tokenTriggers, ...commandTriggers, ...proseTriggers])
 
 /**
  * Whether one pass shows that {@link findSecrets} finds nothing: the text has no trigger and no long word, and nothing to
@@ -141,7 +141,7 @@ function* findInView(
     if (scanned.has(ELEMENT)) add(findElementSecrets(text))
   }
   add(yield* findCommandOptions(text, scanned, FIRST_COMMAND))
-  add(yield* findSpokenSecrets(text, scanned, FIRST_SPOKEN))
+  add(yield* findProseSecrets(text, scanned, FIRST_SPOKEN))
   return found
 }
 

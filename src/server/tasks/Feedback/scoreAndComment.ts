@@ -5,11 +5,11 @@ import { type KnownValues, redactText } from "../../../domain/redaction/Redactio
 import { type FeedbackRecord, nearestScore } from "../../../domain/tasks/Feedback.ts"
 import { redactionWarning } from "../redactJson.ts"
 
-/** The judgement of an answer as it is sent. */
-export type SentJudgement = Schema.Struct.Type<typeof feedbackScores>
+/** The score and comment on an answer, as they are sent. */
+export type SentScore = Schema.Struct.Type<typeof feedbackScores>
 
-/** The judgement of an answer as it is stored. */
-export type Judgement = Pick<FeedbackRecord, "score" | "score_value" | "score_label" | "comment"> & {
+/** The score and comment on an answer, as they are stored. */
+export type ScoreAndComment = Pick<FeedbackRecord, "score" | "score_value" | "score_label" | "comment"> & {
   /** Whether the comment had a secret. */
   readonly isRedacted: boolean
 }
@@ -18,7 +18,7 @@ export type Judgement = Pick<FeedbackRecord, "score" | "score_value" | "score_la
 export const scoreOf = ({
   score,
   score_value = null
-}: SentJudgement): Effect.Effect<Pick<Judgement, "score" | "score_value">, InvalidRequest> => {
+}: SentScore): Effect.Effect<Pick<ScoreAndComment, "score" | "score_value">, InvalidRequest> => {
   // JSON has a negative zero, which no reader expects.
   const value = score_value === null ? null : score_value + 0
   if (score !== undefined) return Effect.succeed({ score, score_value: value })
@@ -36,7 +36,7 @@ const missingScore = Effect.fail(
 export const redactComment = (
   comment: string | null,
   known: Effect.Effect<KnownValues>
-): Effect.Effect<Pick<Judgement, "comment" | "isRedacted">> =>
+): Effect.Effect<Pick<ScoreAndComment, "comment" | "isRedacted">> =>
   comment === null || comment === ""
     ? Effect.succeed({ comment: null, isRedacted: false })
     : Effect.map(known, (values) => {

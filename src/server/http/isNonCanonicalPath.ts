@@ -17,10 +17,10 @@ const words: ReadonlySet<string> = new Set([
 ])
 
 /**
- * Whether a path is another spelling of a known one: with a slash at its end, or with percent-encoded characters in a fixed segment. The
+ * Whether a path is a known one in another form: with a slash at its end, or with percent-encoded characters in a fixed segment. The
  * router accepts these, but a reverse proxy that closes a path may not recognize them.
  */
-export const isOtherSpelling = (url: string): boolean => {
+export const isNonCanonicalPath = (url: string): boolean => {
   const end = url.search(/[?#]/)
   const path = end === -1 ? url : url.slice(0, end)
   if (path.endsWith("/") && path !== "/" && !isPage(path)) return true

@@ -49,7 +49,7 @@ const reversed =
 const REACH = 96
 
 /** The searches of this file, with the literals of which a text must contain one, in any case. */
-export const spokenTriggers: ReadonlyArray<ReadonlyArray<string>> = [
+export const proseTriggers: ReadonlyArray<ReadonlyArray<string>> = [
   passwordTriggers,
   keyTriggers,
   "login,log in,log-in,sign in,cred,user,account,zugangsdaten,anmeldedaten,benutzer,identifiant,accès,acces,usuari,usuári,utente,acesso,inloggeg,gebruiker,logowania,użytkownik".split(
@@ -71,7 +71,7 @@ const searches: ReadonlyArray<(text: string) => Generator<void, ReadonlyArray<Te
  * Finds passwords and keys that a sentence reveals, in many languages. `first`: the number of the first search's triggers
  * in the scan. Yields after each search and after some matches.
  */
-export function* findSpokenSecrets(
+export function* findProseSecrets(
   text: string,
   scan: TextScan,
   first: number
