@@ -13,7 +13,6 @@ import {
   referenceOf,
   SCHEMAS
 } from "./openApiDocument/node.ts"
-import { pagesIn } from "./openApiDocument/pages.ts"
 import {
   codeOf,
   describeProblem,
@@ -31,6 +30,23 @@ import { DEFAULT_QUALITY_DAYS } from "./Feedback.ts"
 import { DEFAULT_HOOK_WAIT_SECONDS, MAX_HOOK_WAIT_SECONDS } from "./Hooks.ts"
 import { DEFAULT_LIMIT, MAX_LIMIT, NUMBER_CURSOR } from "./Pagination.ts"
 import { webhookDocs } from "./webhookDocs.ts"
+
+/** The page schemas of a document's paths, by name. */
+const pagesIn = (value: unknown): Readonly<Record<string, Node>> => {
+  if (typeof value !== "object" || value === null) return {}
+  const node = record(value)
+  const name = pageName(node)
+  return name === undefined ? Object.assign({}, ...Object.values(value).map(pagesIn)) : { [name]: node }
+}
+
+/** The name of a page: a list of components and the cursor of the next page, and nothing else. */
+const pageName = ({ properties }: Node): string | undefined => {
+  const { next_cursor, ...lists } = record(properties)
+  const [items, ...others] = Object.values(lists)
+  if (next_cursor === undefined || items === undefined || others.length > 0) return undefined
+  const item = referenceOf(record(record(items)["items"]))
+  return item === undefined ? undefined : `${item}Page`
+}
 
 /**
  * The OpenAPI 3.1 document as published, made from the one that the library generates:

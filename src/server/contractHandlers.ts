@@ -1,5 +1,5 @@
 /** The handlers of the API contract: each takes the input of an operation apart, calls one method and shapes the response. */
-import { Effect, Layer, Option, Redacted } from "effect"
+import { Effect, Layer, Option, Redacted, type Schema } from "effect"
 import { HttpEffect, HttpServerResponse } from "effect/http"
 import { ApprovalPage } from "../api/AgentApprovals.ts"
 import { AgentSessionPage } from "../api/AgentSessions.ts"
@@ -18,7 +18,6 @@ import { ReviewResults } from "../api/ReviewBatch.ts"
 import { RunPage } from "../api/Runs.ts"
 import { TaskPage, TRACE_HEADER } from "../api/Tasks.ts"
 import { TelemetryDeliveries } from "../api/TelemetryDestinations.ts"
-import { jsonResponse } from "../api/jsonResponse.ts"
 import { type TraceId } from "../domain/Ids.ts"
 import { stepWarnings } from "../domain/approvals/AgentSession.ts"
 import { readHookInput } from "../domain/hooks/HookInput.ts"
@@ -55,6 +54,23 @@ import { Runs } from "./tasks/Runs.ts"
 import { Tasks } from "./tasks/Tasks.ts"
 import { TrainingExports } from "./tasks/TrainingExports.ts"
 import { Telemetry } from "./telemetry/Telemetry.ts"
+import { compileJsonEncoder } from "../domain/json/compileJsonEncoder.ts"
+
+/**
+ * Makes the response of an operation that returns many items. Its schema is compiled once, because interpreting it for
+ * each item takes ten times as long. A value that the compiled encoder does not accept is returned unchanged, so that
+ * the operation's own encoder reports why.
+ */
+const jsonResponse = <A, I>(
+  schema: Schema.Codec<A, I>
+): ((value: A) => Effect.Effect<HttpServerResponse.HttpServerResponse | A>) => {
+  const encode = compileJsonEncoder(schema)
+  return (value) =>
+    Effect.sync(() => {
+      const text = encode(value)
+      return text === undefined ? value : HttpServerResponse.text(text, { contentType: "application/json" })
+    })
+}
 
 const respondApiKeyPage = jsonResponse(ApiKeyPage)
 const respondTaskPage = jsonResponse(TaskPage)

@@ -12,7 +12,6 @@ import { Organizations } from "../../server/identity/Organizations.ts"
 import { layerKeys, layerSecrets } from "../../server/main/layerKeys.ts"
 import { readSettings } from "../environment.ts"
 import { describeDatabase } from "../describeDatabase.ts"
-import { formatTable } from "../formatTable.ts"
 import { withProgress } from "../progress.ts"
 
 /** Runs with the keys of the configured database; an embedded one that is not running is started and stopped. */
@@ -202,3 +201,19 @@ export const rotateMaster = Effect.fnUntraced(function* (flags: { readonly toOld
     }
   }).pipe(Effect.provide(layerSecrets(settings.store)))
 })
+
+/** Formats rows as aligned columns; the last column is not padded. */
+const formatTable = (rows: ReadonlyArray<ReadonlyArray<string>>): string => {
+  const widths: Array<number> = []
+  for (const row of rows) {
+    for (const [index, cell] of row.entries()) widths[index] = Math.max(widths[index] ?? 0, cell.length)
+  }
+  return rows
+    .map((row) =>
+      row
+        .map((cell, index) => (index === row.length - 1 ? cell : cell.padEnd(widths[index] ?? 0)))
+        .join("  ")
+        .trimEnd()
+    )
+    .join("\n")
+}

@@ -1,4 +1,4 @@
-import { Console, DateTime, Effect, type Layer, Option, Result, Schema, Stream } from "effect"
+import { Console, DateTime, Duration, Effect, type Layer, Option, Result, Schema, Stream } from "effect"
 import { readFile, rename, rm, writeFile } from "node:fs/promises"
 import {
   type ApprovalRules,
@@ -24,7 +24,7 @@ import { formatRules, isUnchanged, rulesAsYaml, updateYaml, withKnownIds } from 
 import { describeChanges, describeDifference } from "./printDifferences.ts"
 import { describeResult, describeRevision, describeStep } from "./printTest.ts"
 import { formatOf, type ParsedRules, parseRulesFile, type RulesFormat } from "./rulesFile.ts"
-import { parseTime } from "./window.ts"
+import { Timestamp } from "../../domain/Time.ts"
 
 /** The service that a command calls. */
 type Connection = GivenSecret & { readonly url: Option.Option<string> }
@@ -395,3 +395,16 @@ export const removeShadowRules = (flags: Connection) =>
       yield* Console.error("there are no shadow rules")
     })
   )
+
+const UNITS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3_600, d: 86_400, w: 604_800 }
+
+const decodeTimestamp = Schema.decodeUnknownOption(Timestamp)
+
+/** A time of a flag: `30d` (before another time), `2026-11-01` (in UTC) or RFC 3339. */
+const parseTime = (text: string, end: Timestamp): Option.Option<Timestamp> => {
+  const [, count, unit] = /^(\d{1,6})([smhdw])$/.exec(text) ?? []
+  const seconds = UNITS[unit ?? ""]
+  if (seconds !== undefined)
+    return Option.some(DateTime.subtractDuration(end, Duration.seconds(Number(count) * seconds)))
+  return decodeTimestamp(/^\d{4}-\d\d-\d\d$/.test(text) ? `${text}T00:00:00Z` : text)
+}

@@ -1,12 +1,62 @@
-import { Array as Arr, Context, Effect, Layer, Redacted, Semaphore } from "effect"
+import { Array as Arr, Context, Effect, Layer, Redacted, Result, Schema, Semaphore } from "effect"
 import { SqlClient } from "effect/sql"
 import { KnownValues } from "../../domain/redaction/Redaction.ts"
 import type { OrgId } from "../../domain/Ids.ts"
-import { readPolicy } from "./KnownSecrets/readPolicy.ts"
-import { readSecrets } from "./KnownSecrets/readSecrets.ts"
 import { readSecretsVersion } from "./secretsVersion.ts"
 import { SecretBox } from "./SecretBox.ts"
 import { LruCache } from "../concurrency/LruCache.ts"
+import { compilePolicy, noPolicy } from "../../domain/redaction/RedactionPolicy.ts"
+import { RedactionRules } from "../../domain/redaction/RedactionRules.ts"
+import { rowsOf } from "../store/rows.ts"
+import { placeOf, sealedColumns } from "./SecretBox/sealedColumns.ts"
+
+const SealedValueRow = Schema.Struct({
+  /** The row's key, without its organization. */
+  key: Schema.fromJsonString(Schema.Array(Schema.String)),
+  value: Schema.Uint8Array
+})
+
+const sealedValues = rowsOf(SealedValueRow)
+
+/** Reads and unseals the organization's credentials, from every sealed column that contains credentials. */
+const readSecrets = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  box: SecretBox["Service"],
+  org_id: OrgId
+) {
+  const secrets: Array<Redacted.Redacted> = []
+  for (const sealed of sealedColumns) {
+    if (sealed.credentials === undefined) continue
+    const { newest, parse } = sealed.credentials
+    const column = sql(sealed.column)
+    const rows = yield* sealedValues.all(sql`
+      SELECT json_build_array(${sql.literal(sealed.key.join(", "))})::text AS key, ${column} AS value
+      FROM ${sql(sealed.table)}
+      WHERE org_id = ${org_id}
+        AND ${column} IS NOT NULL
+      ${newest === undefined ? sql.literal("") : sql`ORDER BY ${sql(newest.by)} DESC LIMIT ${newest.limit}`}
+    `)
+    for (const { key, value } of rows) {
+      const plaintext = Redacted.value(yield* box.unseal(placeOf(sealed, org_id, key), value))
+      secrets.push(...parse(plaintext).map((secret) => Redacted.make(secret)))
+    }
+  }
+  return secrets
+})
+
+const rulesRows = rowsOf(Schema.Struct({ rules: RedactionRules }))
+
+/**
+ * Reads and compiles the organization's redaction rules. Rules that no longer compile are a defect: a text must not be stored without them.
+ */
+const readPolicy = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, org_id: OrgId) {
+  const row = yield* rulesRows.first(sql`SELECT rules FROM redaction_settings WHERE org_id = ${org_id}`)
+  if (row === undefined) return noPolicy
+  const policy = compilePolicy(row.rules)
+  if (Result.isSuccess(policy)) return policy.success
+  const places = policy.failure.map(({ pointer }) => pointer).join(", ")
+  return yield* Effect.die(new Error(`Stored redaction rules of ${org_id} do not compile: ${places}`))
+})
 
 /** Limits of the cache: organizations, and the secrets of all of them together. */
 const MAX_CACHED_ORGANIZATIONS = 1_000

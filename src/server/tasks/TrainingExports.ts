@@ -1,13 +1,13 @@
-import { Context, Effect, Layer, Option, Stream } from "effect"
+import { Context, Effect, Layer, Option, Schema, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import { Authorized } from "../../api/Authorization.ts"
 import { notFound } from "../../api/notFound.ts"
 import type { NotFound } from "../../api/Problems.ts"
-import type { DatasetId, OrgId, ReleaseId, TaskId } from "../../domain/Ids.ts"
+import type { DatasetId, FeedbackId, OrgId, ReleaseId, TaskId } from "../../domain/Ids.ts"
 import type { Principal } from "../../domain/identity/Principal.ts"
 import { isEqualJson } from "../../domain/json/isEqualJson.ts"
 import { redactText } from "../../domain/redaction/Redaction.ts"
-import type { Example, JsonObject } from "../../domain/tasks/Dataset.ts"
+import { type Example, JsonObject } from "../../domain/tasks/Dataset.ts"
 import {
   type ChatExample,
   type PreferenceForm,
@@ -23,7 +23,7 @@ import { initialMessages } from "./Providers/chatRequest.ts"
 import { redactObject } from "./redactJson.ts"
 import { findRelease } from "./Releases/rows.ts"
 import { findTask, readSchemas } from "./Tasks/rows.ts"
-import { readCorrectedAnswer } from "./TrainingExports/readCorrectedAnswer.ts"
+import { rowsOf } from "../store/rows.ts"
 
 /** The instructions of an export. */
 interface TrainingOptions {
@@ -137,3 +137,18 @@ export class TrainingExports extends Context.Service<
     })
   )
 }
+
+const answerRows = rowsOf(Schema.Struct({ answer: Schema.NullOr(JsonObject) }))
+
+/** Reads the answer that feedback corrects; null if the run failed, or if the run or the feedback was deleted. */
+const readCorrectedAnswer = (sql: SqlClient.SqlClient, org_id: OrgId, feedback_id: FeedbackId) =>
+  Effect.map(
+    answerRows.first(sql`
+      SELECT runs.answer
+      FROM feedback
+        JOIN runs USING (org_id, trace_id)
+      WHERE feedback.org_id = ${org_id}
+        AND feedback.feedback_id = ${feedback_id}
+    `),
+    (row) => row?.answer ?? null
+  )

@@ -17,7 +17,6 @@ import { checkCollectorHeaders } from "../../domain/telemetry/CollectorHeaders.t
 import { generateTraceId, type TelemetryDeliveryId, TelemetryDestinationId } from "../../domain/Ids.ts"
 import { hasSeparateScores, scoresUrl, tracesPath } from "../../domain/telemetry/FeedbackConventions.ts"
 import { encodeSpan, envelope } from "../../domain/telemetry/OtlpJson.ts"
-import { tracesUrl } from "../../domain/telemetry/tracesUrl.ts"
 import type { Principal } from "../../domain/identity/Principal.ts"
 import { urlHint } from "../../domain/network/PublicUrl.ts"
 import { makeSampling } from "../../domain/telemetry/SpanSampling.ts"
@@ -281,4 +280,16 @@ export class Telemetry extends Context.Service<
         })
       })
     )
+}
+
+/** The default path for traces (OTLP 1.x, "OTLP/HTTP Request"). */
+const TRACES_PATH = "/v1/traces"
+
+/**
+ * Returns the URL that spans are sent to: the given URL, with the default path if its path is empty or `/`. Text that is not a URL is
+ * returned unchanged for the URL check to refuse.
+ */
+export const tracesUrl = (text: string): string => {
+  const [, origin, rest = ""] = /^([a-z][a-z0-9+.-]*:\/\/[^/?#\\]*)\/?([?#].*)?$/i.exec(text) ?? []
+  return origin === undefined ? text : `${origin}${TRACES_PATH}${rest}`
 }

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { tracesUrl } from "../../../src/domain/telemetry/tracesUrl.ts"
+import { tracesUrl } from "../../../src/server/telemetry/Telemetry.ts"
 
 describe("tracesUrl", () => {
   it("sets OTLP's default path if the path is empty, and changes no other", () => {

@@ -2,7 +2,6 @@ import { findApiKeys } from "../../identity/ApiKeyFormat.ts"
 import { assignmentTriggers, findAssignments } from "./findAssignments.ts"
 import { findDigests, findHeaders, findSchemes } from "./findAuthorizations.ts"
 import { commandTriggers, findCommandOptions } from "./findCommandOptions.ts"
-import { findElementSecrets } from "./findElementSecrets.ts"
 import { findManifestSecrets } from "./findManifestSecrets.ts"
 import { decodeBase64Runs, decodeHexRuns, MAX_LAYERS } from "./decodeBase64Runs.ts"
 import type { KnownValues } from "./KnownValues.ts"
@@ -15,6 +14,25 @@ import { findJwts, findPrivateKeys, findUrlCredentials } from "./structuredSecre
 import { findTokens, tokenTriggers } from "./findTokens.ts"
 import { findProseSecrets, proseTriggers } from "./findProseSecrets.ts"
 import { joinLines, joinLiterals, toOriginal, normalizeText, type TextView } from "./TextView.ts"
+import { isOpaque } from "./opaque.ts"
+import { isSecretName } from "./secretNames.ts"
+
+/** An XML element without inner elements. */
+const element = /<(?:\w{1,16}:)?([A-Za-z][\w.-]{0,64})(?:\s[^<>]{0,200})?>([^<>]{10,1024})<\//g
+
+/** Credentials in the text of an element: a secret is often one of several words, such as `{acme 5f3a…}` in a configuration of Jenkins. */
+const findElementSecrets = (text: string): ReadonlyArray<TextRange> => {
+  const found: Array<TextRange> = []
+  for (const match of text.matchAll(element)) {
+    const [whole, name = "", content = ""] = match
+    if (!isSecretName(name)) continue
+    const start = match.index + whole.length - 2 - content.length
+    for (const run of content.matchAll(/[^\s{}"',;|]{10,512}/g)) {
+      if (isOpaque(run[0])) found.push({ start: start + run.index, end: start + run.index + run[0].length })
+    }
+  }
+  return found
+}
 
 /** Minimum length of a searched text. */
 const MIN_TEXT = 8

@@ -1,7 +1,6 @@
 import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { type ApprovalOverview, MAX_COUNTED_PENDING, OVERVIEW_ROWS } from "../../../api/console/Overview.ts"
-import { bucketSeconds } from "../../../domain/approvals/bucketSeconds.ts"
 import { KeyId, type OrgId } from "../../../domain/Ids.ts"
 import { TimestampFromDate } from "../../../domain/Time.ts"
 import { rowsOf } from "../../store/rows.ts"
@@ -154,3 +153,12 @@ export const readApprovals = Effect.fnUntraced(function* (
   }
   return overview
 })
+
+/**
+ * Times to decision, counted in buckets: bucket n has the times from 1.1 to the power of n to 1.1 to the power of n + 1 seconds. So a
+ * percentile over any number of approvals is read from at most 163 counts per day, and is at most 5 % off.
+ */
+const RATIO = 1.1
+
+/** The time in the middle of a bucket, in seconds. Times under a second are in bucket 0. */
+export const bucketSeconds = (bucket: number): number => RATIO ** (bucket + 0.5)

@@ -16,13 +16,22 @@ import { Preset, Scope } from "../../../domain/identity/Scope.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
 import { joinConfirmation } from "../EmailAddresses.ts"
 import { grantedScopes } from "../grantedScopes.ts"
-import { isPerson } from "../isPerson.ts"
 import { keyMakers } from "../keyMakers.ts"
 import type { KeyRef } from "../KeyRef.ts"
 import { containsText, equalsName, foldCase } from "../../store/foldCase.ts"
 import { textArray } from "../../store/pgArrays.ts"
 import { rowLimit } from "../../store/Pagination.ts"
 import { countOf, rowsOf } from "../../store/rows.ts"
+
+/** An SQL condition on `api_keys`: the row stands for a person who signs in with an identity provider, not for a key. */
+const isPerson = (sql: SqlClient.SqlClient) => sql.literal(PERSON)
+
+const PERSON = `EXISTS (
+  SELECT 1
+  FROM people
+  WHERE people.org_id = api_keys.org_id
+    AND people.key_id = api_keys.key_id
+)`
 
 /** A row of `api_keys` without the digest. */
 export const KeyRow = Schema.Struct({

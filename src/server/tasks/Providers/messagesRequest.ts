@@ -1,10 +1,9 @@
 /** The requests of Anthropic's Messages API. */
-import { Predicate, Redacted, type Schema } from "effect"
+import { Predicate, Redacted, Result, Schema } from "effect"
 import type { AnthropicProvider } from "../../../domain/tasks/Provider.ts"
-import type { JsonObject } from "../../../domain/tasks/Dataset.ts"
+import { JsonObject } from "../../../domain/tasks/Dataset.ts"
 import type { JsonSchema } from "../../../domain/tasks/Task.ts"
 import type { Conversation, ModelRequest } from "./ModelApi.ts"
-import { parseAnswerText } from "./parseAnswerText.ts"
 import { inputTurns, recordedMessages, repairPrompt, systemPrompt } from "./prompt.ts"
 
 /** The version of the API (`anthropic-version`). */
@@ -152,4 +151,12 @@ export const messagesRequest = (
         : {})
     })
   }
+}
+
+const decode = Schema.decodeUnknownResult(Schema.fromJsonString(JsonObject))
+
+/** The JSON object that a text is; `undefined` if it is none. */
+const parseAnswerText = (text: string): JsonObject | undefined => {
+  const decoded = decode(text)
+  return Result.isSuccess(decoded) ? decoded.success : undefined
 }
