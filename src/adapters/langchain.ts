@@ -127,7 +127,7 @@ const ask = async (gate: ToolGate<MiddlewareRun>, call: ToolCall, run: Middlewar
   return gate.ask(call, run, { signal })
 }
 
-/** A handler of callbacks, as far as this adapter has one. Tools pass it on to the agents that they run. */
+/** The part of a callback handler that this adapter implements. Tools pass it on to the agents that they run. */
 interface CallGuard {
   readonly [GUARD]: true
   readonly name: string

@@ -149,7 +149,7 @@ const publishOperation = (operation: Node, schemas: Node): Node => {
     operationId,
     summary: operation["summary"],
     description: `${String(description)}\n\nScope: ${scopes.map((scope) => `\`${scope}\``).join(" or ")}.`,
-    // OpenAPI 3.1 allows role names for schemes other than OAuth; here they are the scopes, of which one is enough.
+    // OpenAPI 3.1 allows role names for schemes other than OAuth; here they are the scopes, any of which is enough.
     security: scopes.map((scope) => ({ api_key: [scope] })),
     parameters: list(parameters).map(publishParameter),
     ...(requestBody === undefined
@@ -161,7 +161,7 @@ const publishOperation = (operation: Node, schemas: Node): Node => {
   }
 }
 
-/** The scopes of an operation, of which one is enough. */
+/** The scopes of an operation: any one is enough. */
 const scopesOfOperation = (operationId: string): ReadonlyArray<string> =>
   Array.from<{ readonly key: string }, ReadonlyArray<string>>(
     endpoints.get(operationId)?.middlewares ?? [],

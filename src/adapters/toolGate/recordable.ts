@@ -1,7 +1,7 @@
 /** Values of tools as the service accepts them. */
 import type { Schema } from "effect"
 
-/** Most characters of a result that is recorded. The service accepts 4 MiB, of which a character may take four bytes. */
+/** Most characters of a result that is recorded. The service accepts 4 MiB, and a character may take four bytes. */
 const MAX_RESULT_CHARACTERS = 1_000_000
 
 /** Most characters of a recorded error. */

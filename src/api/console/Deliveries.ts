@@ -95,7 +95,7 @@ export type LoggedDeliveryDetail = typeof LoggedDeliveryDetail.Type
 export const DeliveryOfEndpoint = Schema.Struct({ endpoint_id: EndpointId, delivery_id: DeliveryId })
 export type DeliveryOfEndpoint = typeof DeliveryOfEndpoint.Type
 
-/** What became of a delivery that was to be replayed. */
+/** The result of replaying a delivery. */
 export const ReplayOutcome = Schema.Literals([
   "queued",
   "not_failed",

@@ -61,7 +61,7 @@ const chooseAccount = Effect.fnUntraced(function* ({
   return { account: undefined, warning: `The service runs as root${database}: ${HOW_TO_CHOOSE}` }
 })
 
-/** Fails if the account cannot read the program, parts of which are loaded later. */
+/** Fails if the account cannot read the program: parts are loaded later. */
 const requireReadable = Effect.fnUntraced(function* (account: SystemAccount) {
   for (const file of [process.argv[1] ?? process.execPath, fileURLToPath(import.meta.url)]) {
     const barrier = yield* firstBarrier(account, yield* Effect.promise(() => realpath(file)))

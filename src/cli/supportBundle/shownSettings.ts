@@ -65,7 +65,7 @@ export interface ShownSetting {
   readonly value: string | null
 }
 
-/** Every variable: whether it is set, and the values of those in the list. The text of an invalid one may be a misplaced secret. */
+/** Whether each variable is set, and the values of the listed variables. The text of an invalid one may be a misplaced secret. */
 export const showSettings = (environment: Environment): ReadonlyArray<ShownSetting> =>
   reportSettings(environment).map(({ fault, set, value, variable }) => ({
     variable,

@@ -28,7 +28,7 @@ export const recipientScope = (type: ApprovalEmailType, stage: ApprovalStage): S
 
 /** Whose keys are asked by email, beside their scope. */
 export interface RecipientGroups {
-  /** The groups of which a recipient has one. */
+  /** A recipient is in one of these groups. */
   readonly groups: ReadonlyArray<string>
   /** Whether admins are recipients without such a group too. */
   readonly admins: boolean

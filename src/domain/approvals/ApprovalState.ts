@@ -43,7 +43,7 @@ export interface ApprovalState {
   readonly timeout_action: ApprovalOutcome
   readonly self_approval: boolean
   readonly quorum: Quorum
-  /** The approvals so far, oldest first, each of which counts towards the quorum. */
+  /** The approvals so far, oldest first. Each counts towards the quorum. */
   readonly votes: ReadonlyArray<VoteOfPerson>
   readonly outcome: ApprovalOutcome | null
   readonly decision_source: DecisionSource | null
@@ -251,7 +251,7 @@ export const isOwnRequest = (
   { actor, makers }: { readonly actor: Actor; readonly makers: ReadonlyArray<Actor["id"]> }
 ): boolean => requested_by === actor.id || makers.includes(requested_by)
 
-/** Whether one person holds both keys, as far as is known: they are the same, or one made the other. */
+/** Whether one person is known to hold both keys: they are the same, or one made the other. */
 export const isSamePerson = (
   { makers, voted_by }: Pick<VoteOfPerson, "makers" | "voted_by">,
   other: { readonly actor: Actor; readonly makers: ReadonlyArray<Actor["id"]> }

@@ -82,7 +82,7 @@ export function* compileRulesInSteps(rules: ReadonlyArray<ApprovalRule>): Genera
   return compileList(rules, patterns)
 }
 
-/** Compiles the patterns of conditions, also of those on elements. The conditions find them compiled. */
+/** Compiles the patterns of conditions, including conditions on elements. The conditions find them compiled. */
 function* compilePatterns(
   conditions: ReadonlyArray<RuleCondition>,
   at: string,
@@ -247,8 +247,8 @@ const withApprovalsOf = (question: Ruling, { terms }: Ruling): Ruling => {
 }
 
 /**
- * The condition because of which a rule does not match; undefined if all hold. One that does not hold decides, whatever the others are:
- * so a condition `exists` makes another one on an optional argument safe to judge.
+ * The condition that keeps a rule from matching; undefined if all hold. A condition that does not hold decides, even if another cannot be
+ * judged: so a condition `exists` makes another one on an optional argument safe.
  */
 const decisiveCondition = (conditions: ReadonlyArray<CompiledCondition>, stepArguments: StepArguments) => {
   let unjudged: { readonly condition: RuleCondition; readonly judgement: Unjudged } | undefined

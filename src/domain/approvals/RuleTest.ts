@@ -103,7 +103,7 @@ export type RuleTestLine = typeof RuleTestLine.Type
 export interface RecordedStep {
   /** The first decision. */
   readonly decision: StepDecision
-  /** What became of the question; null if the rules decided without asking. */
+  /** The answer to the question; null if the rules decided without asking. */
   readonly approval: {
     readonly outcome: ApprovalOutcome | null
     readonly decision_source: DecisionSource | null
@@ -114,7 +114,7 @@ export interface RecordedStep {
 export const recordedEffect = (decision: StepDecision): RuleEffect =>
   decision === "pending" ? "require_approval" : decision
 
-/** What became of a question. Only a person's decision can differ from the rules: a time-out and the end of a session decide nothing. */
+/** The answer to a question. Only a person's decision can differ from the rules: a time-out and the end of a session decide nothing. */
 const fateOf = ({ approval }: RecordedStep): keyof RuleTestResult["approvals"] | undefined => {
   if (approval === null) return undefined
   if (approval.outcome === null) return "pending"

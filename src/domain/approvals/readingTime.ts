@@ -13,7 +13,7 @@ const MAX_SECONDS = 30
 /** How much a person can have read before deciding: several requests are often read first and then decided together. */
 const MAX_CREDIT_SECONDS = 600
 
-/** The least time that a person needs to read so many characters and to decide, in seconds. */
+/** The least time that a person needs to read a number of characters and to decide, in seconds. */
 export const leastReadingSeconds = (characters: number): number =>
   Math.min(MAX_SECONDS, BASE_SECONDS + characters / CHARACTERS_PER_SECOND)
 

@@ -59,7 +59,7 @@ const MAX_DISTINCT = 50
 const MIN_STEPS_PER_TEXT = 3
 const MAX_MEMBERS = 20
 
-/** Conditions, by the steps that they cover, of which the error is measured: with each further one the bound is worth less. */
+/** Most conditions, by the steps that they cover, whose error is measured: each further measurement loosens the bound. */
 const MAX_MEASURED = 3
 
 /** The numbers and short texts in a step's arguments, at pointers that a condition can have. */
@@ -202,7 +202,7 @@ function* conditionalRules(
   })
 }
 
-/** A condition that holds for so many steps, which were all decided alike. */
+/** A condition, and the number of steps for which it holds. All of them were decided alike. */
 interface Candidate {
   readonly effect: ApprovalOutcome
   readonly condition: SuggestedCondition

@@ -26,7 +26,7 @@ export const rateLimit = (perSecond: number): RateLimit => ({
   windowMillis: 1000
 })
 
-/** A rate limit of so many requests in a longer window, with a burst of all of them. */
+/** A rate limit of a number of requests in a longer window, with a burst of all of them. */
 export const rateLimitWithin = (requests: number, windowMillis: number): RateLimit => ({
   intervalMillis: windowMillis / requests,
   windowMillis

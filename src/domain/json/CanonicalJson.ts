@@ -60,7 +60,7 @@ export function* canonicalParts(value: Schema.Json, workPerPart = WORK_PER_PART)
   while (!writer.isComplete)
 }
 
-/** An array or object of which a part is written. */
+/** An array or object that is partly written. */
 type OpenContainer =
   | { readonly items: ReadonlyArray<Schema.Json>; readonly names: undefined; index: number }
   | { readonly members: Members; readonly names: ReadonlyArray<string>; index: number }

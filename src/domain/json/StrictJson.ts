@@ -37,7 +37,7 @@ export interface ScanOptions {
   readonly maxValues?: number | undefined
   /** Maximum number of different member names in the whole text. Default: no limit. */
   readonly maxNames?: number | undefined
-  /** Whether only these limits are checked, for texts of which another fault must not lose the rest. Default false. */
+  /** Whether only these limits are checked, for texts that must not be lost because of another fault. Default false. */
   readonly limitsOnly?: boolean | undefined
 }
 

@@ -40,7 +40,7 @@ const refusedIpv4: ReadonlyArray<readonly [cidr: string, what: string]> = [
   ["224.0.0.0/3", "multicast, reserved, broadcast"]
 ]
 
-/** The only accepted IPv6 block: global unicast, as far as it is allocated. */
+/** The only accepted IPv6 block: the allocated part of global unicast. */
 const acceptedIpv6 = "2000::/3"
 
 /** Refused blocks within {@link acceptedIpv6}. */

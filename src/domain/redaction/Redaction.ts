@@ -73,7 +73,7 @@ export const redactStored = (
 ): Redaction => new RedactionWalk(known, at, redactedTexts, Number.POSITIVE_INFINITY).redact(value)
 
 /**
- * Returns the distinct strings of a value, including member names, as far as a redaction visits them: so that each can be redacted
+ * Returns the distinct strings of a value, including member names, that a redaction visits: so that each can be redacted
  * separately.
  */
 export const collectTexts = (value: Schema.Json): ReadonlySet<string> => {

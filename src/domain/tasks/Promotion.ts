@@ -16,7 +16,7 @@ export interface StagedFeedback {
 export interface Promotion<S extends StagedFeedback> {
   /** For each input, the correction that was staged last. Newest first. */
   readonly promoted: ReadonlyArray<S>
-  /** The other corrections of those inputs. */
+  /** The other corrections of the same inputs. */
   readonly superseded: ReadonlyArray<SupersededCorrection>
   /** Identifies this set: every other set has a different revision. */
   readonly revision: string

@@ -5,7 +5,7 @@
 const MAX_COMBINING = 30
 const COMBINING = /[\p{M}\uFF9E\uFF9F]+/gu
 
-/** Whether a text has so many combining characters in a row that normalizing it takes too long. */
+/** Whether a text has too many combining characters in a row to be normalized quickly. */
 export const hasManyCombining = (text: string): boolean => {
   for (const [run] of text.matchAll(COMBINING)) {
     if (run.length > MAX_COMBINING) return true
@@ -13,6 +13,6 @@ export const hasManyCombining = (text: string): boolean => {
   return false
 }
 
-/** The text with at most so many combining characters in a row that it can be normalized. */
+/** The text, without combining characters in a row beyond the number that can be normalized. */
 export const limitCombining = (text: string): string =>
   hasManyCombining(text) ? text.replaceAll(COMBINING, (run) => run.slice(0, MAX_COMBINING)) : text

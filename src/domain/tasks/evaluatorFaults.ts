@@ -64,7 +64,7 @@ const typesAt = (schema: JsonSchema, segments: ReadonlyArray<string>): ReadonlyS
 /** Keywords whose schemas apply to the same value. */
 const inPlace = ["allOf", "anyOf", "oneOf", "if", "then", "else"]
 
-/** The schemas, and the ones that they apply to the same value by references and combinations: each once. */
+/** The schemas, and the schemas that they apply to the same value by references and combinations: each once. */
 const withApplied = (root: JsonSchema, places: ReadonlyArray<Schema.Json>): ReadonlyArray<Schema.Json> => {
   const found = new Set<Schema.Json>(places)
   for (const place of found) {

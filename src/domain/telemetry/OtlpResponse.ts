@@ -1,7 +1,7 @@
 import { Option, Schema } from "effect"
 import type { AttemptOutcome } from "../delivery/DeliveryState.ts"
 
-/** A collector's response, as far as it was read. */
+/** The part of a collector's response that was read. */
 export interface CollectorResponse {
   readonly status: number
   /** The parsed `Retry-After` header; null if the header is absent or malformed. */

@@ -55,7 +55,7 @@ export interface Span {
   readonly links?: ReadonlyArray<SpanLink>
   /** Whether the operation failed. `error.type` has the cause. */
   readonly failed?: boolean
-  /** Set in a trace that another service began, of which this service knows only the flags. */
+  /** Set in a trace that another service began: this service knows only its flags. */
   readonly joined?: {
     /** The W3C trace flags of the caller. */
     readonly flags: number

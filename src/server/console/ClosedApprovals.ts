@@ -24,7 +24,7 @@ export type ClosedRequest = ClosedFilter & Partial<ClosedCursor>
 export class ClosedApprovals extends Context.Service<
   ClosedApprovals,
   {
-    /** One page, without arguments. It ends early after `MAX_EXAMINED_APPROVALS`, of which few may match the filters. */
+    /** One page, without arguments. It ends early after `MAX_EXAMINED_APPROVALS`, even if few of them match the filters. */
     readonly list: (request: ClosedRequest) => Effect.Effect<ClosedPage, never, Authorized<"approvals.read">>
     /** One page with arguments, of at most `MAX_PAGE_BYTES`, for an export. The cursor is a text. */
     readonly export: (

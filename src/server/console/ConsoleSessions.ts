@@ -71,7 +71,7 @@ export interface SessionRequest {
   readonly address: string
   /** Whether the user made it; false for the automatic refresh of a page. */
   readonly isActive: boolean
-  /** Runs before the query for a token of which this replica knows no session. */
+  /** Runs before the query, if this replica knows no session of the token. */
   readonly admit: Effect.Effect<void, RateLimited>
 }
 

@@ -102,7 +102,7 @@ export class Delivery extends Context.Service<
       delivery_id: string
     ) => Effect.Effect<void, NotFound | NotReplayable | QueueFull>
     /**
-     * Queues the failed ones of these deliveries, oldest first, up to the destination's remaining capacity. Returns what became of
+     * Queues the failed ones of these deliveries, oldest first, up to the destination's remaining capacity. Returns the result of
      * each that exists.
      */
     readonly replayMany: (
@@ -148,7 +148,7 @@ export class Delivery extends Context.Service<
       by: "receiver" | "network",
       name: string
     ) => boolean
-    /** Whether other replicas are running, as far as the leases of the last seconds tell. */
+    /** Whether other replicas are running, by the leases of the last seconds. */
     readonly hasPeers: () => boolean
     /** Deletes expired deliveries, attempts and payloads once. A background worker calls it regularly too. */
     readonly runRetention: Effect.Effect<RetentionResult, SqlError.SqlError>

@@ -162,7 +162,7 @@ const tooManyAnonymous = Effect.fail(
   })
 )
 
-/** The scopes of an operation, of which any suffices; none if it has no scope of its own, like signing in. */
+/** The scopes of an operation: any one suffices; none if it has no scope of its own, like signing in. */
 const requiredScopes = (endpoint: {
   readonly middlewares: ReadonlySet<{ readonly key: string }>
 }): ReadonlyArray<Scope> => Array.from(endpoint.middlewares).flatMap(({ key }) => scopesOf(key))

@@ -63,7 +63,7 @@ import { StoreClock } from "../store/StoreClock.ts"
 export type { RevokeOptions } from "./ApiKeys/keyEnds.ts"
 export { addressNotAllowed, type KeyPresentation } from "./ApiKeys/verifyKey.ts"
 
-/** The longest line of keys of which each created the next. It bounds what verifying a key and revoking one cost. */
+/** The longest line of keys in which each created the next. It bounds what verifying a key and revoking one cost. */
 export const MAX_GENERATIONS = 32
 
 /** A new key and its text, which is not stored and cannot be read again. */
@@ -116,7 +116,7 @@ export class ApiKeys extends Context.Service<
       Authorized<"keys.write">
     >
     /**
-     * Changes the name or the email address of a usable key of which the caller has every right. A changed address is
+     * Changes the name or the email address of a usable key. The caller needs every right of the key. A changed address is
      * unverified, unless its owner has confirmed it for the organization already; if addresses must be verified, it is
      * sent a link.
      */
@@ -132,7 +132,7 @@ export class ApiKeys extends Context.Service<
     readonly verifyEmail: (
       id: KeyId
     ) => Effect.Effect<ApiKey, NotFound | EmailNotVerifiable | RateLimited, Authorized<"keys.write">>
-    /** Revokes a key of which the caller has every right. Idempotent. `Revocations` states how soon the keys are refused on every replica. */
+    /** Revokes a key. The caller needs every right of the key. Idempotent. `Revocations` states how soon the keys are refused on every replica. */
     readonly revoke: (
       id: KeyId,
       options: RevokeOptions

@@ -62,7 +62,7 @@ export interface Access {
   readonly groups: ReadonlyArray<string>
 }
 
-/** What became of a sign-in. */
+/** The result of a sign-in. */
 export type Admission =
   /** The person may act in the organization. */
   | { readonly _tag: "Admitted"; readonly ref: KeyRef; readonly name: string }

@@ -96,7 +96,7 @@ const make = Effect.fnUntraced(function* (server: string) {
         isApprovalEmailType(event) ? [{ approval, event }] : []
       )
       if (mailed.length === 0) return
-      // One read for each set of groups that may decide, of which there are at most as many as quorums in the rules.
+      // One read for each set of groups that may decide: at most as many as the rules have quorums.
       const byGroups = Arr.groupBy(mailed, ({ approval }) => JSON.stringify(recipientGroups(approval)))
       const asked = yield* Effect.forEach(Object.values(byGroups), (mailed) =>
         Effect.map(

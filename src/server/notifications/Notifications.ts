@@ -152,7 +152,7 @@ export class Notifications extends Context.Service<
     /** Removes an endpoint and cancels its queue. A request in flight may still arrive. */
     readonly remove: (id: EndpointId) => Effect.Effect<void, NotFound, Authorized<"org_config.write">>
     /**
-     * Replays failed deliveries, independently of each other, with one audit entry for each endpoint. Returns what became of each.
+     * Replays failed deliveries, independently of each other, with one audit entry for each endpoint. Returns the result of each.
      */
     readonly replayMany: (
       list: ReadonlyArray<DeliveryOfEndpoint>

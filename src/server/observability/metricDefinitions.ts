@@ -97,7 +97,7 @@ export const deliveriesCompleted = series((channel: string, verdict: DeliveryVer
   })
 )
 
-/** What became of a completed delivery. */
+/** The outcome of a completed delivery. */
 export const deliveryVerdicts = ["delivered", "partial", "failed", "gone", "refused", "queue_full"] as const
 export type DeliveryVerdict = (typeof deliveryVerdicts)[number]
 

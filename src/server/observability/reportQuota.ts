@@ -7,7 +7,7 @@ export interface Quota {
   readonly name: LimitName
   readonly limit: number
   readonly remaining: number
-  /** The counted unit, in the terms of the headers. Default: requests, each of which creates or sends one. */
+  /** The counted unit, in the terms of the headers. Default: requests, if each creates or sends one. */
   readonly unit?: "concurrent-requests" | "content-bytes"
   /** The time in which the limit renews. Default: it does not renew with time. */
   readonly windowSeconds?: number

@@ -65,7 +65,7 @@ export const findDifference = (
     : new MasterKeyDiffers({ key_id: newest, configured: keyIds[0] })
 }
 
-/** Fails if the database is registered for master keys of which the key ring has none. */
+/** Fails if the key ring has none of the master keys for which the database is registered. */
 const requireRegisteredKey = (
   { keyIds }: SecretBox["Service"],
   registered: ReadonlyArray<string>

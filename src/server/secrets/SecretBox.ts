@@ -8,8 +8,8 @@ export { MasterKeyInvalid } from "./KeyRing.ts"
 
 /**
  * A stored secret cannot be unsealed: the key ring lacks its key, or the bytes were altered, truncated or moved. API callers cannot fix
- * this, so services turn it into a defect; a rotation of the master key reports it. The message names the place and the key's id, neither
- * of which is secret.
+ * this, so services turn it into a defect; a rotation of the master key reports it. The message names the place and the key's id, which
+ * are not secret.
  */
 export class SecretUnreadable extends Schema.TaggedError<SecretUnreadable>()("SecretUnreadable", {
   reason: Schema.Literals(["malformed", "unknown_key", "not_authentic"]),

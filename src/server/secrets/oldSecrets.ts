@@ -18,7 +18,7 @@ interface Key {
 }
 
 /**
- * Values of a column that another key than `primary` has sealed: how many, and the prefixes of those that none of `keys` has sealed, in hex.
+ * Values of a column that another key than `primary` has sealed: how many, and the prefixes of the values that none of `keys` has sealed, in hex.
  * Reads the whole table if there are none.
  */
 export const countOldSecrets = (

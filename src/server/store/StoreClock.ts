@@ -64,7 +64,7 @@ export class StoreClock extends Context.Service<
         // these two, however long the response or this process took.
         const least = row.now.getTime() - after
         const most = row.now.getTime() + 1 - before
-        // The offset so far is kept as far as it agrees: it may be more accurate than this measurement.
+        // The offset so far is kept where it agrees: it may be more accurate than this measurement.
         const nearest = Math.min(Math.max(offset, least), most)
         if (Math.abs(nearest - offset) > 1) offset = Math.round(nearest)
         measuredMachineOffset = machineOffsetBefore

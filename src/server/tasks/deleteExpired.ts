@@ -77,7 +77,7 @@ const firstOf = <Row>(rows: ReadonlyArray<Row>, shareOf: (row: Row) => number): 
  * per day, which contain no personal data.
  *
  * Runs are in the order of their time in the index, so this reads the oldest of each task, and past those with staged
- * corrections, of which a task can have 10,000.
+ * corrections: a task can have 10,000.
  */
 export const deleteExpiredRuns = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,

@@ -272,7 +272,7 @@ const subtract = ({ sql, usage }: StepDeps, org_id: OrgId, bytes: number) =>
 const comparisonRows = rowsOf(Schema.Struct({ comparison_id: ComparisonId }))
 
 /**
- * Deletes results of the comparisons of a task, or of those over one dataset version; and, with `deletesComparisons`, a
+ * Deletes results of the comparisons of a task, or of its comparisons over one dataset version; and, with `deletesComparisons`, a
  * comparison once it has no results. Locks the comparison, so that a replica that still works on it records nothing
  * more.
  */

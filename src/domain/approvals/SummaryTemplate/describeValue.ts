@@ -8,7 +8,7 @@ const MAX_ELEMENT = 40
 /** Most elements of a list that are named. */
 const MAX_ELEMENTS = 3
 
-/** Cuts a text to so many characters, of which the last is then an ellipsis. */
+/** Cuts a text to a number of characters; a cut text ends in an ellipsis. */
 export const clip = (text: string, max: number): string => {
   if (text.length <= max) return text
   const characters = [...text.slice(0, 2 * max + 2)]

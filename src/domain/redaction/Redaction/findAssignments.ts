@@ -76,7 +76,7 @@ const isPartOfResourceName = (text: string, at: number): boolean =>
   text.charAt(at - 1) === ":" &&
   (text.charAt(at - 2) === ":" || /\b(?:arn|urn):[\w:*-]{1,80}$/.test(text.slice(Math.max(0, at - 90), at)))
 
-/** Literals of which a text must contain one, in any case: parts of the names of secrets. */
+/** A text must contain one of these literals, in any case: parts of the names of secrets. */
 export const assignmentTriggers = [
   ..."pass pwd psw psk secret token key credential creds auth session cookie crumb ssw pw _pat pat= pat: geheim kennwort clave contrase signature jwt".split(
     " "

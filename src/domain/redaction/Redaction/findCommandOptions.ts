@@ -8,7 +8,7 @@ import type { TextScan } from "./TextScan.ts"
 import { trimTrailing } from "./trimTrailing.ts"
 
 interface CommandForm {
-  /** Literals of which a text must contain one, in any case. */
+  /** A text must contain one of these literals, in any case. */
   readonly words: ReadonlyArray<string>
   /** The last group that matched is the secret. */
   readonly form: RegExp

@@ -48,7 +48,7 @@ const reversed =
 /** Number of characters inspected before and after a word. */
 const REACH = 96
 
-/** The searches of this file, with the literals of which a text must contain one, in any case. */
+/** For each search of this file, the literals: a text must contain one of them, in any case. */
 export const proseTriggers: ReadonlyArray<ReadonlyArray<string>> = [
   passwordTriggers,
   keyTriggers,

@@ -42,7 +42,7 @@ const MIN_BASE64 = 20
 const MIN_HEX = 32
 const MIN_WORD = 12
 
-/** Literals of which a text must contain one, in any case, before a search is made. */
+/** A text must contain one of these literals, in any case, before a search is made. */
 const searches = [
   assignmentTriggers,
   ["bearer", "basic", "token ", "apikey", "api-key", "ssws", "geniekey", "negotiate", "jwt"],
@@ -60,7 +60,7 @@ const [ASSIGNMENT, SCHEME, HEADER, DIGEST, MARKED, PRIVATE_KEY, JWT, QUOTED_PRIN
 ] as const
 const FIRST_TOKEN = searches.length
 const FIRST_COMMAND = FIRST_TOKEN + tokenTriggers.length
-const FIRST_SPOKEN = FIRST_COMMAND + commandTriggers.length
+const FIRST_PROSE = FIRST_COMMAND + commandTriggers.length
 
 const scan = makeTextScanner([...searches, ...tokenTriggers, ...commandTriggers, ...proseTriggers])
 
@@ -159,7 +159,7 @@ function* findInView(
     if (scanned.has(ELEMENT)) add(findElementSecrets(text))
   }
   add(yield* findCommandOptions(text, scanned, FIRST_COMMAND))
-  add(yield* findProseSecrets(text, scanned, FIRST_SPOKEN))
+  add(yield* findProseSecrets(text, scanned, FIRST_PROSE))
   return found
 }
 

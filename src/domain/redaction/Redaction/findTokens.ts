@@ -5,7 +5,7 @@ import type { TextScan } from "./TextScan.ts"
 
 interface TokenForm {
   readonly name: string
-  /** Literals of which a text must contain one, in any case; empty: none is needed. */
+  /** A text must contain one of these literals, in any case; empty: none is needed. */
   readonly words: ReadonlyArray<string>
   /** Length of the longest run of letters, digits, `_` and `-` that a text must at least have. */
   readonly minWord: number

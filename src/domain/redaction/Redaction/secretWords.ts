@@ -128,7 +128,7 @@ const alternatives = (byLanguage: Readonly<Record<string, ReadonlyArray<string>>
 export const passwordWords = alternatives(passwordWordsByLanguage)
 export const keyPhrases = alternatives(keyWordsByLanguage)
 
-/** Literals of which a text must contain one, in any case, before it is searched for the words above in Latin letters. */
+/** A text must contain one of these literals, in any case, before it is searched for the words above in Latin letters. */
 export const passwordTriggers =
   "pass pwd pw kennw losungswort zugang schlüssel pwort mdp wi-fi wifi wlan code contrase clave código senha palavra parola chiave wachtw hasł haslo kod hesl sifre şifre lösenord losenord passord adgangskode kodeord salasana jelsz parol lozink geslo šifra sandi".split(
     " "

@@ -32,7 +32,7 @@ const armour =
   /(?:\\+[nr]|[\s,]+|(?:Proc-Type|DEK-Info|Comment|Version|Hash|Charset|Private-MAC|Private-Hash): ?[\w.,:() -]{0,100}|[0-9A-Za-z+/=]{16,}|=?[0-9A-Za-z+/=]{1,15}(?=[\s\\"'-]|$)){0,4000}/y
 
 /**
- * Finds JSON Web Tokens, signed or encrypted: three or five parts, of which the first is the header. Yields after some
+ * Finds JSON Web Tokens, signed or encrypted: three or five parts, beginning with the header. Yields after some
  * candidates, because decoding one takes up to 10 µs.
  */
 export function* findJwts(text: string): Generator<void, ReadonlyArray<TextRange>> {

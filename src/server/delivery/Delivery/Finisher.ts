@@ -209,7 +209,7 @@ export const makeFinisher = (
         })
       )
 
-    /** Writes the results of which no channel is notified. A hook waited for too long for a lock; its results follow later. */
+    /** Writes results without notifying a channel. A hook waited for too long for a lock; its results follow later. */
     const writeWithoutHooks = (batch: ReadonlyArray<ConcludedAttempt>): Effect.Effect<void> =>
       Effect.suspend(() => {
         postpone(batch.filter(callsHook))

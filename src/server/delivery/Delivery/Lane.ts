@@ -13,9 +13,9 @@ export const LANE_CAPACITY = 64
 export const LANE_LOW_WATERMARK = 8
 
 /**
- * The queue of one destination (a per-destination FIFO by due time), as far as it is in memory: the deliveries that are
- * due first, plus everything else that decides whether the destination may be sent to now. Plain and synchronous; only
- * the dispatcher uses it.
+ * The part of a destination's queue (a FIFO by due time) that is in memory: the deliveries that are due first. It also has
+ * everything else that decides whether the destination may be sent to now. Plain and synchronous; only the dispatcher
+ * uses it.
  */
 export class Lane {
   readonly key: string

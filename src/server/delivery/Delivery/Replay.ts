@@ -23,7 +23,7 @@ const MAX_CLOCK_SKEW = "1 hour"
 /** Length of an id's prefix: three characters and "_". */
 const PREFIX_LENGTH = 4
 
-/** What became of one of many deliveries that were to be replayed. A delivery that does not exist has no outcome. */
+/** The result of replaying one of many deliveries. A delivery that does not exist has no outcome. */
 export type ReplayOfMany = "queued" | "not_failed" | "queue_full"
 
 /**

@@ -22,7 +22,7 @@ const statusAfter: Readonly<Record<Conclusion["_tag"], "pending" | "delivered" |
   Failed: "failed"
 }
 
-/** What became of a batch of results, by the numbers of their rows. A row in neither set has another attempt or owner, or is gone. */
+/** How a batch of results was recorded, by the numbers of their rows. A row in neither set has another attempt or owner, or is gone. */
 export interface RecordedResults {
   /** Rows whose result is recorded. */
   readonly written: ReadonlySet<number>

@@ -49,7 +49,7 @@ export class Progress {
     return chunk.length <= capacity
   }
 
-  /** The response as far as it arrived, or a failure if its headers did not. */
+  /** The part of the response that arrived, or a failure if its headers did not. */
   result(end: { readonly complete: boolean; readonly otherwise: EgressReason }) {
     const head = this.#head
     return head === undefined

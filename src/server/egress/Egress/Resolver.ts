@@ -36,7 +36,7 @@ const MAX_ADDRESSES = 64
 export type LookupRefusal = "NameNotFound" | "LookupFailed"
 
 /**
- * Resolves a host name to its addresses, IPv4 first, for an organization, of which {@link MAX_LOOKUPS} run at a time.
+ * Resolves a host name to its addresses, IPv4 first, for an organization: {@link MAX_LOOKUPS} run at a time.
  * Lookups without an organization use the empty name.
  */
 export type Lookup = (

@@ -57,7 +57,7 @@ export const networksWithin = (
       )
 }
 
-/** The scopes of a new key: `scopes`, each of which must be in `preset` if there is one, or else all scopes of `preset`. */
+/** The scopes of a new key: `scopes`, which must be in `preset` if there is one, or else all scopes of `preset`. */
 export const scopesOf = (input: NewApiKey): Effect.Effect<ReadonlyArray<Scope>, InvalidRequest> => {
   const preset = input.preset === undefined ? undefined : presetScopes(input.preset)
   if (input.scopes === undefined) {

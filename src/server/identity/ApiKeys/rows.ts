@@ -390,7 +390,7 @@ export const revokeKeys = (
 
 const endedRows = rowsOf(Schema.Struct({ key_id: KeyId }))
 
-/** Returns the ids of the revoked, expired and deleted keys among `keys`, and of those whose rights have changed since a time. */
+/** Returns the ids of the revoked, expired and deleted keys among `keys`, and of the keys whose rights have changed since a time. */
 export const findEndedKeys = (
   sql: SqlClient.SqlClient,
   keys: ReadonlyArray<KeyRef>,

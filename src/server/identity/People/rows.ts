@@ -118,7 +118,7 @@ export const findSameHuman = (sql: SqlClient.SqlClient, { key_id, org_id }: KeyR
 
 const decisionRows = rowsOf(Schema.Struct({ approval_id: ApprovalId }))
 
-/** Newest decisions of which those in effect are looked for, and most of these that are listed. */
+/** Newest decisions that are searched for those in effect, and most that are listed. */
 const MAX_DECISIONS = 10_000
 const MAX_LISTED_DECISIONS = 100
 

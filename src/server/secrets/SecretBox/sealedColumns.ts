@@ -9,7 +9,7 @@ export interface SealedColumn {
   readonly key: ReadonlyArray<string>
   /** Set if the column contains credentials of the organization, which redaction removes from texts: see `KnownSecrets`. */
   readonly credentials?: Credentials
-  /** Set if rows are deleted within days, of which there can be millions. */
+  /** Set if rows are deleted within days: there can be millions. */
   readonly expires?: true
 }
 

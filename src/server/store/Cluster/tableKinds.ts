@@ -7,7 +7,7 @@
  */
 
 /**
- * Tables that every node has whole, because they are read without an organization: who calls, and of which organization. They are small, and
+ * Tables that every node has whole, because they are read without an organization: who calls, and for what organization. They are small, and
  * a write to one waits for all nodes. Tables with foreign keys follow the ones that these name.
  */
 export const REFERENCE_TABLES: ReadonlyArray<string> = [

@@ -28,7 +28,7 @@ const callerOf = (fiber: Fiber.Fiber<unknown, unknown>): string | null => {
   return (name?.startsWith("sql.") ? undefined : name) ?? fiber.getRef(TransactionCaller) ?? null
 }
 
-/** A slow database makes every statement slow. At most so many lines per window; the next window's first line counts the rest. */
+/** A slow database makes every statement slow. Most lines per window; the next window's first line counts the rest. */
 const MAX_LINES = 20
 const WINDOW_MILLIS = 10_000
 

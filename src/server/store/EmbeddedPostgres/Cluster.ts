@@ -119,7 +119,7 @@ export const CONFIGURATION_FILES: ReadonlyMap<string, string> = new Map([
   ["pg_ident.conf", ""]
 ])
 
-/** Writes the configuration files, of a new cluster and in place of those of a backup: they can name programs that the server runs. */
+/** Writes the configuration files, of a new cluster, or in place of a backup's: they can name programs that the server runs. */
 export const writeConfiguration = (directory: string, account: Account | undefined) =>
   Effect.forEach(
     CONFIGURATION_FILES,

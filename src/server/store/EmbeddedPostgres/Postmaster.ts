@@ -272,7 +272,7 @@ const isReusedPid = Effect.fn("EmbeddedPostgres.isReusedPid")(function* (
   return command !== undefined && command !== "" && !command.includes("postgres")
 })
 
-/** Whether a server runs in the cluster, as far as its pid file tells. */
+/** Whether a server runs in the cluster, by its pid file. */
 export const isServerRunning = Effect.fn("EmbeddedPostgres.isServerRunning")(function* (
   cluster: Pick<Cluster, "directory">
 ) {

@@ -14,8 +14,8 @@ import { readFeedback } from "./rows.ts"
 /**
  * Lists a page of the organization's feedback, newest first: at least one, at most `limit`, and about 256 KiB.
  *
- * A list of everything, of one run or of one end user scans one index. Any other filter is a union over the pairs of status and score, each
- * of which scans its own range of an index, so that rare combinations do not scan past all other feedback.
+ * A list of everything, of one run or of one end user scans one index. Any other filter is a union over the pairs of status and score.
+ * Each pair scans its own range of an index, so that rare combinations do not scan past all other feedback.
  */
 export const listFeedback = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,

@@ -245,7 +245,7 @@ export interface RunKey {
   readonly trace_id: TraceId
 }
 
-/** A run as far as the spans of its feedback need it. */
+/** The columns of a run that the spans of its feedback need. */
 export interface EvaluatedRun {
   /** The caller's `traceparent`. */
   readonly caller_traceparent: string | null
@@ -259,7 +259,7 @@ export const modelCalls = (sql: SqlClient.SqlClient) =>
   CASE runs.source WHEN 'logged' THEN (coalesce(runs.provider, runs.model) IS NOT NULL)::int ELSE runs.provider_calls END
 `)
 
-/** A run and its task, as far as new feedback needs them. */
+/** The columns of a run and its task that new feedback needs. */
 const RunTask = Schema.Struct({
   task_id: TaskId,
   run_id: RunId,

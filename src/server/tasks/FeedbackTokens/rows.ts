@@ -9,7 +9,7 @@ import { hasRow, rowsOf } from "../../store/rows.ts"
 import { modelCalls } from "../Feedback/rows.ts"
 import { ofExistingTask } from "../requireTask.ts"
 
-/** Feedback of an end user as it is stored, as far as two requests with a token can differ. */
+/** The members of an end user's stored feedback in which two requests with a token can differ. */
 type StoredFeedback = Pick<FeedbackRecord, "score" | "score_value" | "score_label" | "comment">
 
 /** The digest of feedback, of its redacted comment: by it, a repeated request is recognized. */

@@ -18,7 +18,7 @@ const MAX_EXAMINED = 2_000
 /** Bytes of content that one request examines, for the same reason. The first run is examined whatever its size. */
 const MAX_EXAMINED_BYTES = 16 * 1024 * 1024
 
-/** Runs that took at least so many milliseconds have an index of their own: `runs_slow`. */
+/** Runs that took at least this number of milliseconds have an index of their own: `runs_slow`. */
 const SLOW_MILLIS = 10_000
 
 /** Lists a page of a task's runs, or of all runs, newest first: at most `limit`, and about 256 KiB. */

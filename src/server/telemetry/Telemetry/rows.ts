@@ -72,7 +72,7 @@ export const findDestination = Effect.fnUntraced(function* (sql: SqlClient.SqlCl
   )
 })
 
-/** The `url_hint` of the destination that the organization created last, as far as the audit log goes back. */
+/** The `url_hint` of the destination that the organization created last, if the audit log still has it. */
 export const findPreviousHint = (sql: SqlClient.SqlClient, org_id: OrgId) =>
   Effect.map(
     sql<{ readonly url_hint: string | null }>`

@@ -9,8 +9,8 @@ import { constants, createGunzip, createGzip } from "node:zlib"
 const CHUNK_BYTES = 1024 * 1024
 
 /**
- * Reads a file as far as it was when it was opened: a server that runs may append to it, faster than it is read, and the write-ahead log
- * of a backup has what was appended. Buffers have the size of the rest if that is less than a chunk: a cluster has a thousand small
+ * Reads a file up to the size that it had when it was opened. A running server may append to it faster than it is read; the write-ahead
+ * log of a backup has the rest. Buffers have the size of the rest if that is less than a chunk: a cluster has a thousand small
  * files, and allocating a chunk for each takes several times as long as reading it.
  */
 const readChunks = async function* (file: string, signal?: AbortSignal): AsyncGenerator<Buffer, void> {

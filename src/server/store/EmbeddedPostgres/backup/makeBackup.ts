@@ -289,7 +289,7 @@ const copyRunningServer = Effect.fnUntraced(function* (
   })
 })
 
-/** A path without symbolic links, of which the last parts may be missing. */
+/** A path without symbolic links. Its last parts may be missing. */
 const resolveMissing = async (target: string): Promise<string> => {
   try {
     return await realpath(target)
