@@ -5,9 +5,9 @@
  * const result = await generateText({ model, prompt, tools: governTools(tools, { client, session }) })
  * ```
  *
- * A call is governed where it is executed, inside `execute`, because that is the one place that every way of calling a tool has in common
- * (`generateText`, `streamText`, `ToolLoopAgent`, a resumed approval), that gets the validated input and the abort signal, and that the SDK
- * reaches with parallel calls at the same time: it evaluates `toolApproval` for one call after the other.
+ * A call is governed where it is executed, inside `execute`, because every way of calling a tool goes through it: `generateText`,
+ * `streamText`, `ToolLoopAgent` and a resumed approval. It gets the validated input and the abort signal, and the SDK executes parallel
+ * calls at the same time, while it evaluates `toolApproval` for one call after the other.
  */
 import { ToolCallDenied } from "./ToolCallDenied.ts"
 import { type GateOptions, makeToolGate, type ToolCall, type ToolGate } from "./toolGate.ts"

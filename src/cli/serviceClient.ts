@@ -6,7 +6,7 @@ import { ProcessEnvironment } from "./environment.ts"
 import { DEFAULT_URL } from "./serviceUrl.ts"
 import { describeUrlFault } from "./serviceFailure.ts"
 
-/** The URL or the key of a service cannot be used. The message is one sentence: what is wrong and what to do. */
+/** The URL or the key of a service cannot be used. The message is one sentence: the fault and the remedy. */
 export class ServiceRefused extends Schema.TaggedError<ServiceRefused>()("ServiceRefused", {
   message: Schema.String
 }) {}

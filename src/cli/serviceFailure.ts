@@ -2,7 +2,7 @@
 import { isProblem } from "../client/connect/Problem.ts"
 import { reasonOf, TIMEOUT } from "../client/ServiceUnreachable.ts"
 
-/** Returns what is wrong with the URL of a flag or variable, and what to do; undefined if it is a valid base URL. Never quotes the value. */
+/** Returns the fault of the URL of a flag or variable, with the remedy; undefined if it is a valid base URL. Never quotes the value. */
 export const describeUrlFault = (text: string, source: string): string | undefined => {
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (url === undefined || (url.protocol !== "https:" && url.protocol !== "http:"))

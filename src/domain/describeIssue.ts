@@ -11,7 +11,7 @@ const MAX_LISTED = 16
 
 type Path = ReadonlyArray<string>
 
-/** What the value's parts are. */
+/** The kind of the value's parts. */
 type Noun = "member" | "parameter"
 
 /** Describes why a value does not match: one fault for each place, 20 at most, and never a value. */
@@ -36,7 +36,7 @@ export const describeFirst = ([first]: ReadonlyArray<SchemaFault>): string => {
   return `${place}${detail.charAt(0).toLowerCase()}${detail.slice(1)}${/[.?]$/.test(detail) ? "" : "."}`
 }
 
-/** A place and what is wrong there, which is worked out for those that are described: a body can have thousands of unknown members. */
+/** A place and its fault, which is computed only if it is described: a body can have thousands of unknown members. */
 type Fault = readonly [path: Path, detail: () => string]
 
 /** `message`: of a check around the issue, whose own is less precise. */
@@ -73,7 +73,7 @@ function* faultsIn(issue: SchemaIssue.Issue, path: Path, noun: Noun, message?: s
   yield [path, () => message ?? describe(issue, path.at(-1) ?? "", noun)]
 }
 
-/** What the checks of a converted value expect, such as a number of a query: more precise than what its text must look like. */
+/** The expectation of the checks of a converted value, such as a number of a query: more precise than the expectation of its text. */
 const messageOfChecks = ({ checks }: SchemaAST.AST): string | undefined => {
   const { expected, message } = checks?.at(-1)?.annotations ?? {}
   return typeof message === "string"
@@ -142,7 +142,7 @@ const describeUnknown = (name: string, ast: SchemaAST.AST, noun: Noun): string =
 const enumerate = (texts: ReadonlyArray<string>, conjunction: string): string =>
   texts.length < 2 ? texts.join() : `${texts.slice(0, -1).join(", ")} ${conjunction} ${texts.at(-1)}`
 
-/** What a schema accepts, on the wire. */
+/** The values that a schema accepts, on the wire. */
 const nounOf = (schema: SchemaAST.AST): string => {
   const ast = SchemaAST.toEncoded(schema)
   switch (ast._tag) {

@@ -1,7 +1,7 @@
 /**
  * The only module that assembles layers. From the bottom: the database and its keys (`layerStore`), the way to other
- * hosts and the time (`layerEdge`), the services over both (`layerServices`), their background workers
- * (`layerSchedulers`), the routes (`layerRoutes`), and the whole listening service (`layer`). The services require the
+ * hosts and the time (`layerEdge`), and the services over both (`layerServices`). Above them: background workers
+ * (`layerSchedulers`), routes (`layerRoutes`), and the whole listening service (`layer`). The services require the
  * edge, so leaving out a part of it does not compile.
  */
 import { Clock, type Context, Duration, Effect, Layer, Option, References } from "effect"

@@ -12,7 +12,7 @@ export interface SeenEvents {
 
 /**
  * Claims events across processes before they are handled. `claim` returns `"claimed"` to exactly one caller, `"done"` if the event was
- * handled, and `"busy"` while another caller holds the claim: the response is then 503 and the delivery is retried, so nothing is lost if
+ * handled, and `"busy"` while another caller holds the claim. The response is then 503 and the delivery is retried, so nothing is lost if
  * the other caller fails. `complete` is called after `onEvent`, `release` if it failed. Let claims expire in your database, otherwise a
  * crash leaves one busy forever.
  */

@@ -48,8 +48,8 @@ const overlap = (left: string, right: string): number => {
 }
 
 /**
- * Starts a chat completions server on loopback, whose model knows nothing: asked for the category of a text, it answers as the most similar
- * example of its prompt, if half of the words are the same, and otherwise "other". So it answers right exactly if its prompt shows a near
+ * Starts a chat completions server on loopback, whose model knows nothing. Asked for the category of a text, it answers as the most similar
+ * example of its prompt if half of the words are the same, and otherwise "other". So it answers right exactly if its prompt shows a near
  * example.
  */
 export const startLearningModel: Effect.Effect<

@@ -19,14 +19,14 @@ const isOld = (version: Version): boolean => {
 const tooOld = (version: Version): string =>
   `Claude Code ${version.join(".")} executes a call whose hook fails: update it to ${OLDEST.join(".")} or later`
 
-/** What is wrong with the version in the output of `claude --version`; undefined if nothing is, or it names none. */
+/** The fault of the version in the output of `claude --version`; undefined without a fault or a version. */
 export const describeClaudeVersion = (output: string): string | undefined => {
   const version = parse(/(\d+)\.(\d+)\.(\d+)/u, output)
   return version !== undefined && isOld(version) ? tooOld(version) : undefined
 }
 
 /**
- * What is wrong with the Claude Code that runs this hook. It names its version in AI_AGENT, unless the variable was set before
+ * The fault of the Claude Code that runs this hook. It names its version in AI_AGENT, unless the variable was set before
  * (`claude-code_2-1-331_harness`). Undefined if nothing is, or if something else runs the hook.
  */
 export const describeRunningClaude = (variables: Environment): string | undefined => {

@@ -38,8 +38,8 @@ export const writtenRule = (rule: NewApprovalRule): Readonly<Record<string, unkn
 const contentKey = (rule: NewApprovalRule): string => sortedJson({ ...writtenRule(rule), id: null })
 
 /**
- * The rules of a file as they are sent: complete, because the service refuses a rule that leaves out what its stored version has; and each
- * rule without an id has that of a current rule with the same content which no other rule has.
+ * The rules of a file as they are sent: complete, because the service refuses a rule that leaves out a member of its stored version. A rule
+ * without an id gets the id of a current rule with the same content, unless another rule has it.
  */
 export const withKnownIds = (
   rules: ReadonlyArray<NewApprovalRule>,

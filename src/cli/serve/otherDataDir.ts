@@ -8,7 +8,7 @@ const ORDINARY_UID = 1_000
 
 /**
  * A warning if the service is about to create a database in its default data directory although the default of the other kind of account
- * has one: root uses `/var/lib/countersign`, other accounts `.countersign` in the working directory.
+ * has one. Root uses `/var/lib/countersign`, other accounts `.countersign` in the working directory.
  */
 export const warnOfOtherDataDir = Effect.fnUntraced(function* (store: StoreSettings, machine: ProcessFacts) {
   const isDefault = store.kind === "embedded" && store.dataDir === defaultDataDir(machine)

@@ -10,7 +10,7 @@ export interface RateLimit {
 
 /** A result with the facts of its response. */
 export interface CallResponse<Result> {
-  /** What the call resolves with. */
+  /** The result of the call. */
   readonly result: Result
   /** The HTTP status. */
   readonly status: number

@@ -2,7 +2,7 @@
 import type { StreamOptions } from "../StreamOptions.ts"
 import type { AnySessionEvent, EventSource, SessionFollower } from "./sessionEvents.ts"
 
-/** What the waits read of a closed approval, in the form of either client. */
+/** The members of a closed approval that the waits read, in the form of either client. */
 export interface AnyApproval {
   readonly approval_id: string
 }

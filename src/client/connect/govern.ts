@@ -51,7 +51,7 @@ interface ClosedApproval extends AnyApproval {
   readonly outcome: "allow" | "reject" | null
 }
 
-/** What a decision adds to the answer to a step. */
+/** The members that a decision adds to the answer to a step. */
 interface Decision<Approval> {
   readonly decision: "allow" | "reject"
   readonly approval: Approval | null

@@ -39,8 +39,8 @@ export const callStepId = async (callId: string): Promise<string> =>
       `${callId.slice(0, PREFIX_LENGTH).replace(/[\uD800-\uDBFF]$/u, "")}#${await sha256(callId)}`
 
 /**
- * The ID of the step of a call whose ID belongs to another step of the session: with the digest of its content, so that the same call is found
- * again without a record of it. `repeat` counts the steps with the same content, from 1.
+ * The ID of the step of a call whose ID belongs to another step of the session. It has the digest of the call's content, so that the same
+ * call is found again without a record of it. `repeat` counts the steps with the same content, from 1.
  */
 export const repeatedStepId = async (
   callId: string,

@@ -32,8 +32,8 @@ export interface TimedDecision {
  * - the person had time for it besides the other decisions that count: reading time accumulates while time passes, up to ten minutes, and
  *   each decision that counts uses up its own.
  *
- * So of a hundred requests that are approved in one go after a minute, those count that can be read in ten minutes at most, and of the next
- * hundred after another minute only the decisions that can be read in that minute.
+ * So of a hundred requests that are approved in one go after a minute, as many count as can be read in ten minutes. Of the next hundred,
+ * after another minute, as many count as can be read in that minute.
  */
 export const selectRead = <D extends TimedDecision>(decisions: ReadonlyArray<D>): ReadonlySet<D> => {
   const read = new Set<D>()

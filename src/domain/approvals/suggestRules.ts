@@ -169,7 +169,7 @@ const ruleOf = (
 
 /**
  * Rules on one condition, at most one for each effect. A condition is found in the older half of the decisions, where it has no exception,
- * and measured in the newer half alone: in the decisions that it was made from, any rule looks better than it is.
+ * and measured in the newer half alone. In the decisions that it was made from, any rule looks better than it is.
  */
 function* conditionalRules(
   { decisions, task_id }: Scope,

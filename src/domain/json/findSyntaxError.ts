@@ -11,7 +11,7 @@ export interface JsonSyntaxError {
 const SCALAR = /(?:true|false|null)(?!\w)|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.])/y
 const ESCAPE = /\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})/y
 
-/** What comes next: a value, the name of a member, its colon, or what follows a complete value. */
+/** The next expected token: a value, the name of a member, its colon, or a token after a complete value. */
 type Next = "value" | "name" | "colon" | "after"
 
 /** Finds the first syntax error of a text; undefined if it is JSON. `JSON.parse` reports the place of some errors only. */

@@ -38,7 +38,7 @@ export const templateVariables = (instructions: string): ReadonlyArray<TemplateV
 
 /**
  * Why instructions cannot be used with an input schema, as a sentence: too many variables, an empty name, or a variable that no valid input
- * has, because the schema allows no other members than it names. Undefined if they can be used.
+ * has. The schema may allow no other members than it names. Undefined if they can be used.
  */
 export const templateFault = (instructions: string, schema: JsonSchema): string | undefined => {
   const variables = templateVariables(instructions)

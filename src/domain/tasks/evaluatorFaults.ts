@@ -4,8 +4,8 @@ import { isKnownKind, type NewEvaluator, type NewEvaluators, pointerSegments } f
 import type { JsonSchema } from "./Task.ts"
 
 /**
- * Returns the faults of evaluators against the answer schema: evaluators of unknown kinds, evaluators of values that the schema does not have, of values that are
- * never of the evaluator's type, and weights below the top level. `at` is the pointer of the evaluators in the request.
+ * Returns the faults of evaluators against the answer schema: unknown kinds, values that the schema does not have, values that are never of
+ * the evaluator's type, and weights below the top level. `at` is the pointer of the evaluators in the request.
  */
 export const evaluatorFaults = (
   schema: JsonSchema,

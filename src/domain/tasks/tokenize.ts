@@ -13,8 +13,8 @@ const WORDS =
 
 /**
  * The tokens of a JSON value as signed 32-bit hashes: each word of its strings, in lower case and Unicode compatibility
- * form (NFKC), and each number, boolean and null together with the name of its field. Distinct, in ascending order, at
- * most `MAX_TOKENS`. Two words have the same hash once in 2^32 pairs, which does not matter for a ranking.
+ * form (NFKC). A number, boolean or null is one token, together with the name of its field. Distinct, in ascending
+ * order, at most `MAX_TOKENS`. Two words have the same hash once in 2^32 pairs, which does not matter for a ranking.
  */
 export const tokenize = (value: Schema.Json): ReadonlyArray<number> => {
   const tokens = new Set<number>()

@@ -36,9 +36,9 @@ interface PairedCounts {
 }
 
 /**
- * The difference of two paired proportions, first minus second, with its confidence interval (Newcombe, "Improved confidence intervals for
- * the difference between binomial proportions based on paired data", Statistics in Medicine 17, 1998, method 10): the two score intervals
- * combined by their correlation, with the continuity correction of the paper.
+ * The difference of two paired proportions, first minus second, with its confidence interval: the two score intervals combined by their
+ * correlation, with the continuity correction of the paper. Source: Newcombe, "Improved confidence intervals for the difference between
+ * binomial proportions based on paired data", Statistics in Medicine 17, 1998, method 10.
  */
 export const pairedDifference = ({
   both,

@@ -141,8 +141,8 @@ export const callSpanId = (trace_id: TraceId, index: number): SpanId =>
 const MAX_CALLS = 64n
 
 /**
- * The trace ids of the runs that a span with this id can belong to, as the span of the run or of one of its calls: at
- * least the first and at most the last, in the order of text. Of two random ids, one is never so near to the other.
+ * The trace ids of the runs that a span with this id can belong to, as the span of the run or of one of its calls. They
+ * lie between the first and the last, in the order of text. Of two random ids, one is never so near to the other.
  */
 export const runTraceIds = (span_id: SpanId): { readonly first: string; readonly last: string } => {
   const number = BigInt(`0x${span_id}`)

@@ -32,9 +32,9 @@ const settingsRows = rowsOf(
 const kinds = ["runs", "feedback", "sessions"] as const
 
 /**
- * Deletes runs, feedback and agent sessions that are older than their organization retains them, in short transactions:
- * a limited number for each organization, so that one with millions of old runs does not hold up the others. Replicas
- * can run it at the same time: each skips the rows that the other is deleting.
+ * Deletes runs, feedback and agent sessions that are older than their organization retains them, in short transactions.
+ * Their number for each organization is limited, so that one with millions of old runs does not delay the others.
+ * Replicas can run it at the same time: each skips the rows that the other is deleting.
  */
 export const runOnce = Effect.fn("DataRetention.runOnce")(function* () {
   const sql = yield* SqlClient.SqlClient

@@ -1,4 +1,7 @@
-/** Retention of what is deleted some time after its end, table by table. What organizations set themselves is in `DataRetention`. */
+/**
+ * Retention of rows that are deleted some time after their end, table by table. Periods that organizations set themselves are in
+ * `DataRetention`.
+ */
 import { DateTime, type Duration, Effect, Layer } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { type OrgId, uuidTimePrefix } from "../../domain/Ids.ts"

@@ -32,9 +32,9 @@ const MAX_CONCURRENT = 4
 
 /**
  * Requests with the same `Idempotency-Key` and the same body get the same response. The key's row, the writes of the
- * operation and its response are one transaction: if the process dies, nothing is left, and a duplicate on another
- * replica waits for the row lock until the first request has committed. Responses are sealed, because some contain a
- * secret that is shown once. A failed request leaves no row: it created nothing and can be sent again.
+ * operation and its response are one transaction. If the process dies, nothing is left. A duplicate on another replica
+ * waits for the row lock until the first request has committed. Responses are sealed, because some contain a secret
+ * that is shown once. A failed request leaves no row: it created nothing and can be sent again.
  */
 export const layer: Layer.Layer<Idempotent, never, SqlClient.SqlClient | SecretBox | StoreClock> =
   Layer.effect(

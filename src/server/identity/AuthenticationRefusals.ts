@@ -41,8 +41,8 @@ interface RefusalCount extends AuthenticationRefusal {
 }
 
 /**
- * Counts refused authentications and authorizations in a metric, and logs them once a minute: one line for each reason, network and key,
- * up to 100 lines, then one for each reason, however many requests an attacker sends.
+ * Counts refused authentications and authorizations in a metric, and logs them once a minute, however many requests an attacker sends: one
+ * line for each reason, network and key, up to 100 lines, then one for each reason.
  */
 export class AuthenticationRefusals extends Context.Service<
   AuthenticationRefusals,

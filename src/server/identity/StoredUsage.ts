@@ -67,9 +67,9 @@ interface StoredLimit {
  *
  * The amounts are estimates that cost a request nothing: each replica adds up its committed amounts in memory, and
  * writes the sums every two seconds, one statement for all organizations. So the writes of an organization do not
- * contend for a common row. A killed replica loses up to two seconds of its sums, and several replicas together can
- * exceed a limit by their writes of two seconds, or of 30 seconds if a replica has not written for the organization
- * before. A size is the length of the JSON text in bytes, before compression, plus {@link rowBytes}.
+ * contend for a common row. A killed replica loses up to two seconds of its sums. Several replicas together can exceed
+ * a limit by their writes of two seconds, or of 30 seconds if a replica has not written for the organization before. A
+ * size is the length of the JSON text in bytes, before compression, plus {@link rowBytes}.
  */
 export class StoredUsage extends Context.Service<
   StoredUsage,

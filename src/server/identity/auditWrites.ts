@@ -3,7 +3,7 @@
  * other module but retention writes these tables, and none updates an entry; a test searches the sources.
  *
  * A statement locks the head of a chain, so the order of the chain is the order of commits. That lock is the last one of its transaction:
- * nothing waits for a lock while it holds a head, so no two transactions deadlock over one, and no change waits for the work of another
+ * nothing waits for a lock while it holds a head. So no two transactions deadlock over a head, and no change waits for the work of another
  * one. A transaction records its entries by `Audit.record`, which writes them right before the commit; a statement that is a transaction of
  * its own contains `appendedEntries`.
  */
@@ -65,8 +65,9 @@ export interface AppendedEntries {
 
 /**
  * CTEs that write entries and link them to the chains of their organizations. The heads' digests are read under the lock, so a concurrent
- * commit is never overwritten. Several heads are locked in the order of the organizations, and after the rows that the rest of the statement
- * writes, if these CTEs come before all other changes that nothing reads: PostgreSQL executes such changes from the last to the first.
+ * commit is never overwritten. Several heads are locked in the order of the organizations, and after the rows that the rest of the
+ * statement writes. For that, these CTEs come before all other changes that nothing reads: PostgreSQL executes such changes from the last
+ * to the first.
  */
 export const appendedEntries = (
   sql: SqlClient.SqlClient,

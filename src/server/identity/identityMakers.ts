@@ -3,9 +3,9 @@ import { foldCase } from "../store/foldCase.ts"
 import { MAILBOX } from "./mailbox.ts"
 
 /**
- * SQL like `keyMakers`, for statements over `api_keys` whose row may stand for a person. The makers of a person are the
- * keys and other people with the same verified address, whatever its case, and their makers: one human being counts once in a
- * quorum, and does not approve the requests of their keys.
+ * SQL like `keyMakers`, for statements over `api_keys` whose row may stand for a person. The makers of a person are the keys and other
+ * people with the same verified address, whatever its case, and their makers. One human being counts once in a quorum, and does not approve
+ * the requests of their keys.
  */
 export const identityMakers = (sql: SqlClient.SqlClient) => sql.literal(MAKERS)
 

@@ -98,8 +98,7 @@ const read = (file: string) =>
  * Reads the master key of a data directory, and creates it if it does not exist: 32 random bytes in base64, in the format of
  * `COUNTERSIGN_MASTER_KEY`, mode 0600, synced to disk before this returns. Fails if the file is empty or readable by other accounts. Never
  * overwrites a file, because secrets sealed with a lost key are unreadable. `used` returns the ids of the keys that sealed secrets in the
- * database; if there are any and the file is missing, the key was lost, and this fails instead of creating a key that could not unseal
- * them.
+ * database. If there are any and the file is missing, the key was lost: this fails, because a new key could not unseal them.
  */
 export const loadOrCreateMasterKey = Effect.fn("MasterKeyFile.loadOrCreateMasterKey")(function* <E = never>(
   dataDir: string,

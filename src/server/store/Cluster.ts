@@ -25,7 +25,7 @@ export class ClusterUnusable extends Schema.TaggedError<ClusterUnusable>()("Clus
   }
 }
 
-/** What the database tells about its cluster. */
+/** The database's description of its cluster. */
 export interface ClusterFacts {
   /** The version of the extension, such as `13.2-1`. */
   readonly version: string
@@ -63,7 +63,7 @@ export const refusalOf = ({ group, host, version, workers }: ClusterFacts): stri
   return undefined
 }
 
-/** What the database of a client is. It stays one or the other, so each client asks once. */
+/** The kind of a client's database. It does not change, so each client queries it once. */
 const known = new WeakMap<SqlClient.SqlClient, boolean>()
 
 /** Whether the database is a Citus cluster. */
@@ -80,8 +80,8 @@ export const isCluster = (sql: SqlClient.SqlClient): Effect.Effect<boolean> =>
 
 /**
  * A lock of rows of an organization, for a transaction that then writes on the strength of it. On a cluster the organization stays on its
- * node until the transaction ends: a row lock stays behind on the node that an organization leaves, but Citus lets none leave that the
- * transaction has written to, and an update of no row is such a write.
+ * node until the transaction ends. A row lock would stay behind on the node that an organization leaves. Citus lets no organization leave
+ * that the transaction has written to, and an update of no row is such a write.
  */
 export const lockOnNode = <A, E, R>(
   sql: SqlClient.SqlClient,

@@ -18,9 +18,9 @@ const RETRY_AFTER = Duration.seconds(5)
 const SET_MILLIS = 500
 
 /**
- * The time for deadlines, due times and records: the database's, so that replicas with different clocks agree. It is the process's monotonic
- * clock plus a measured offset, so reading it costs no statement, and setting the machine's clock does not move it: a replica whose clock is
- * set an hour ahead must not expire approvals an hour early. A test can replace it by a clock that it moves itself.
+ * The time for deadlines, due times and records: the database's, so that replicas with different clocks agree. It is the process's
+ * monotonic clock plus a measured offset, so reading it costs no statement. Setting the machine's clock does not move it: a replica whose
+ * clock is set an hour ahead must not expire approvals an hour early. A test can replace it by a clock that it moves itself.
  *
  * Only what becomes due by this time pauses on `clock`: approvals, retries, cooldowns, retention. Time-outs, leases, heartbeats and the
  * pauses that gather batches are part of real I/O, and stay on the process's clock.

@@ -1,4 +1,4 @@
-/** What a service shows of the data directory of its embedded database: the space that is left, and when it was backed up. */
+/** The data directory of the embedded database, for operators: the space that is left, and when it was backed up. */
 import { SecureRandom } from "effect/crypto"
 import { readFile, rename, statfs, writeFile } from "node:fs/promises"
 import path from "node:path"

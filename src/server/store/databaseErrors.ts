@@ -78,8 +78,8 @@ const DISK_FAILURE = /: (?:Read-only file system|Disk quota exceeded)\.?$/
 const OUTAGE = /^(53(?!400)\d{3}|57P0\d|08\w{3}|25006|58\d{3})$/
 
 /**
- * Classes of SQLSTATE whose messages come from the server's state and contain no value of a row or of a statement:
- * connections, the state of transactions, authentication, lost races, resources, locks, the operator's intervention,
+ * Classes of SQLSTATE whose messages come from the server's state and contain no value of a row or of a statement. They
+ * are about connections, transactions, authentication, lost races, resources, locks, the operator's intervention and
  * system calls.
  */
 const SAFE_CLASS = /^(08|25|28|3D|40|53|55|57|58)/

@@ -7,7 +7,7 @@ import type { SqlClient, SqlError } from "effect/sql"
  *
  * For frequent writes. The shared client pipelines statements over as few connections as it can (see `Database.layer`),
  * and a connection runs one after another. A write there delays all statements behind it by its commit, and no two
- * writes commit together: PostgreSQL flushes the write-ahead log once for all connections that wait for it, but only
+ * writes commit together. PostgreSQL flushes the write-ahead log once for all connections that wait for it, but only
  * one of the pipelined writes waits at a time.
  */
 export const makeOnOwnConnection = (sql: SqlClient.SqlClient, connections: number) => {

@@ -86,10 +86,9 @@ const migrateHere = migrateOnce.pipe(
 
 /**
  * Applies the missing migrations and returns their names, on a connection that passes no pooler; a pooler's sessions get their settings
- * before. An advisory lock makes concurrently starting replicas wait
- * for the one that migrates, for as long as it takes. If none is missing, which is checked before the lock and again
- * under it, the migrator does not run: it would lock its table exclusively, wait behind a backup that reads the table,
- * and make all readers wait behind itself.
+ * before. An advisory lock makes concurrently starting replicas wait for the one that migrates, for as long as it takes. The migrator does
+ * not run if none is missing, which is checked before the lock and again under it. It would lock its table exclusively, wait behind a
+ * backup that reads the table, and make all readers wait behind itself.
  */
 export const migrate = Effect.andThen(preparePooler, onDirectConnection(migrateHere))
 

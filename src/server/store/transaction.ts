@@ -23,7 +23,7 @@ interface LastWrite {
   readonly statement: Effect.Effect<unknown, SqlError.SqlError, SqlClient.SqlClient>
 }
 
-/** What is to be done at the end of a transaction. */
+/** The work at the end of a transaction. */
 interface OpenTransaction {
   readonly hooks: Array<CompletionHook>
   readonly writes: Array<LastWrite>

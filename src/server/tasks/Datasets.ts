@@ -44,9 +44,8 @@ export type { DerivedVersion, NewVersion } from "./Datasets/beginVersion.ts"
 const EXPORT_BATCH_SIZE = 200
 
 /**
- * The versions of tasks' datasets. A version is immutable, and storing one costs as much as its difference from the previous version: all
- * versions of a task share one table of examples, and each example has the first version that contains it and the first that no longer
- * does.
+ * The versions of tasks' datasets. A version is immutable, and storing one costs as much as its difference from the previous version. All
+ * versions of a task share one table of examples. Each example has the first version that contains it and the first that no longer does.
  */
 export class Datasets extends Context.Service<
   Datasets,

@@ -59,9 +59,9 @@ export interface DeletedFeedback {
 }
 
 /**
- * Runs a deletion in a transaction. If it finds a correction whose example has to be erased, it changes nothing, returns
- * `undefined`, and runs again with the dataset lock, which has to be acquired before the rows are locked: most runs have
- * no correction, and their deletion need not wait for an import.
+ * Runs a deletion in a transaction. If it finds a correction whose example has to be erased, it changes nothing and
+ * returns `undefined`. The caller then acquires the dataset lock, before any row, and runs it again. Most runs have no
+ * correction, and their deletion need not wait for an import.
  */
 export const withDatasetLockIfNeeded = Effect.fnUntraced(function* <A, E, R>(
   sql: SqlClient.SqlClient,

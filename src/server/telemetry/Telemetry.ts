@@ -60,8 +60,8 @@ export class Telemetry extends Context.Service<
     /** Lists the destination; an organization has at most one. */
     readonly list: Effect.Effect<ReadonlyArray<TelemetryDestination>, never, Authorized<"org_config.read">>
     /**
-     * Creates the destination. Its URL is checked now, and again at every attempt. Spans are exported from the commit
-     * on. With content it takes the scopes that read it. Admins are told of exported content and of another host by email.
+     * Creates the destination. Its URL is checked now, and again at every attempt. Spans are exported from the commit on. With content it
+     * takes the scopes that read it. Admins get an email about exported content and about another host.
      */
     readonly create: (
       input: NewTelemetryDestination

@@ -1,8 +1,8 @@
 /**
- * Keywords whose definitions in ajv 8.20 give wrong results, or throw: `const` and `enum` throw for a value with a member `toString`,
- * `contains` accepts an empty array after a sibling that matched, `multipleOf` refuses 19.99 for 0.01, `required` and `dependentRequired`
- * below `not` and `if` ignore the empty name, and `uniqueItems` takes quadratic time. Below `not` and `if`, keywords after `prefixItems` are
- * skipped for an array that is shorter than the list, and keywords after `propertyNames` for an empty object.
+ * Keywords whose definitions in ajv 8.20 give wrong results, or throw: `const` and `enum` throw for a value with a member `toString`.
+ * `contains` accepts an empty array after a sibling that matched, and `multipleOf` refuses 19.99 for 0.01. `required` and
+ * `dependentRequired` below `not` and `if` ignore the empty name. `uniqueItems` takes quadratic time. Below `not` and `if`, keywords after
+ * `prefixItems` are skipped for an array that is shorter than the list, and keywords after `propertyNames` for an empty object.
  */
 import {
   _,

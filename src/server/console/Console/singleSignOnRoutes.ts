@@ -78,7 +78,7 @@ const choicePage = (organizations: ReadonlyArray<string>, returnTo: string) =>
 
 /**
  * The routes of single sign-on. They are navigations, not requests of the page: the first leads to the provider, the second comes back from
- * there. `SameSite=Lax` lets a browser send the cookie of the sign-in with the second, which is a navigation from another site; the session
+ * there. `SameSite=Lax` lets a browser send the cookie of the sign-in with the second, which is a navigation from another site. The session
  * cookie that the second sets stays `Strict`, since the console reads it by requests of its own.
  */
 export const layer = (publicUrl: string) =>

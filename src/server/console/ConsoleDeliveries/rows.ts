@@ -93,8 +93,8 @@ export interface FoundDeliveries {
 
 /**
  * The newest deliveries of these endpoints that match, below the cursor. Each endpoint's deliveries are read by the primary key, newest
- * first, and at most `MAX_EXAMINED_DELIVERIES` in all: an endpoint with more has a floor, and deliveries older than the highest floor
- * are left to the next page.
+ * first, and at most `MAX_EXAMINED_DELIVERIES` in all. An endpoint with more has a floor, and deliveries older than the highest floor are
+ * left to the next page.
  */
 export const findDeliveries = (...parameters: Parameters<typeof findStatement>) =>
   Effect.map(pageRows.all(findStatement(...parameters)), (rows): FoundDeliveries => ({

@@ -106,8 +106,8 @@ export const requireGivable = (
 }
 
 /**
- * A caller can change and revoke only keys, and block only people, with rights of its own: by another name it would act as someone with more
- * rights, approval emails show records that the rights allow to read, and a key for keys must not lock out the admins.
+ * A caller can change and revoke only keys, and block only people, with rights of its own. By another name it would act as someone with
+ * more rights, and approval emails show records that the rights allow to read. A key for keys must not lock out the admins.
  */
 export const requireRightsOf = ({ groups, scopes }: Pick<KeyRow, "groups" | "scopes">, caller: Principal) => {
   const missing = scopes.find((scope) => !caller.scopes.has(scope))

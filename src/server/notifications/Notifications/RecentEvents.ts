@@ -32,7 +32,7 @@ interface KeptEvent extends RecentEvent {
 
 /**
  * Hands events to the attempts that follow their commit on the same replica, together with the version of each endpoint
- * that their transaction read: an attempt that has this version in its cache need not read event and endpoint again.
+ * that their transaction read. An attempt that has this version in its cache need not read event and endpoint again.
  * The rows remain authoritative: every later attempt reads them, and so does a first attempt that had to wait.
  */
 export class RecentEvents extends Context.Service<

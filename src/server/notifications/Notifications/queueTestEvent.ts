@@ -17,8 +17,8 @@ interface QueuedRow extends InsertedDelivery {
 
 /**
  * Queues a test event for an endpoint by one statement, which is a transaction of its own. Returns the delivery's id
- * and whether it is queued (if the queue is full, it is recorded as failed), or undefined if nothing was written: there
- * is no such endpoint, it is being removed, or its queue is near its limit.
+ * and whether it is queued; if the queue is full, it is recorded as failed. Undefined if nothing was written: there is
+ * no such endpoint, it is being removed, or its queue is near its limit.
  */
 export const queueTestEvent = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,

@@ -2,8 +2,8 @@ import { createHmac, hkdfSync, timingSafeEqual } from "node:crypto"
 import type { KeyRing, MasterKey } from "../KeyRing.ts"
 
 /**
- * What signatures are for. Each purpose has a signing key of its own, derived from the master key, so that a signature
- * for one purpose is none for another, and no signature tells anything about the values that the master key seals.
+ * What signatures are for. Each purpose has a signing key of its own, derived from the master key. A signature for one
+ * purpose is not valid for another, and reveals nothing about the values that the master key seals.
  */
 export type Purpose = "backup" | "feedback-token"
 

@@ -1,9 +1,9 @@
 /**
  * Where the rows of each table are if the database is a Citus cluster, which spreads organizations over several servers.
  *
- * Every table but the ones listed here is distributed by `org_id`: all rows of an organization are on one node, so that a statement
- * which names one organization runs there whole, with PostgreSQL's locks and transactions. Primary keys and unique indexes of
- * distributed tables contain `org_id`.
+ * Every table but the ones listed here is distributed by `org_id`: all rows of an organization are on one node. A statement that names one
+ * organization runs there whole, with PostgreSQL's locks and transactions. Primary keys and unique indexes of distributed tables contain
+ * `org_id`.
  */
 
 /**

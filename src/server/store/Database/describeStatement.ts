@@ -18,7 +18,7 @@ const isGroup = (part: Part | undefined): part is Group => Array.isArray(part)
 const keywordOf = (part: Part | undefined): string | undefined =>
   part === undefined || isGroup(part) ? undefined : part.keyword
 
-/** What a statement consists of; comments, literals and dollar-quoted texts first, because they may contain all of the others. */
+/** The tokens of a statement; comments, literals and dollar-quoted texts first, because they may contain all of the others. */
 const tokens =
   /--[^\n]*|\/\*[\s\S]*?(?:\*\/|$)|\be'(?:[^'\\]|\\[\s\S]|'')*(?:'|$)|'[^']*(?:'|$)|(\$(?:[a-z_]\w*)?\$)[\s\S]*?(?:\1|$)|"((?:[^"]|"")*)(?:"|$)|([a-z_][\w$]*)|[(),.]/gi
 

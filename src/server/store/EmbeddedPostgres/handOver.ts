@@ -9,8 +9,8 @@ import { tryFileSystem, EmbeddedPostgresFailed, OTHER_OPTIONS } from "./Embedded
 import { LOG_FILE } from "./Postmaster.ts"
 
 /**
- * What this service has in a data directory: the cluster, also a restored and a replaced one, the master key, the time of the newest backup, the log, copies of the
- * programs, and files in the making.
+ * This service's files in a data directory: the cluster (also restored and replaced ones), the master key, the time of the newest backup,
+ * the log, copies of programs, and unfinished files.
  */
 const OWN_ENTRIES =
   /^(?:postgres(?:\.restored|\.before-restore-[\w-]+)?|master-key|newest-backup|postgres\.log(?:\.1)?|(?:linux|darwin)-\w+-\d[\w.-]*)(?:\.new-[\w-]+)?$/

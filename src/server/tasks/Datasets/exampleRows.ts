@@ -15,7 +15,7 @@ export const isInVersion = (sql: SqlClient.SqlClient, version: number) => sql`
 
 /**
  * The key that finds an example by its exact input: SHA-256, in hex, of the canonical JSON of the task's id and the input. The digest
- * includes the task so that it alone finds the example: with the task as a separate condition, the planner of a database without statistics
+ * includes the task so that it alone finds the example. With the task as a separate condition, the planner of a database without statistics
  * chooses the primary key and scans all of the task's examples.
  */
 export const inputDigest = (task_id: TaskId, input: JsonObject): string =>

@@ -21,10 +21,9 @@ const decodeObject = Schema.decodeUnknownResult(Schema.fromJsonString(JsonObject
 type Found = Result.Result<JsonObject, ReadonlyArray<SchemaFault>>
 
 /**
- * Finds a model's answer in its text: the text is a JSON object, or there is one object in it that matches the answer schema, such as after
- * reasoning, in a fenced block or within a sentence. Fails with faults, worded so that they can be sent to the model. If several
- * different objects match, nothing says which one is the answer, so that fails too. A long text is read in steps, between which other
- * requests get a turn.
+ * Finds a model's answer in its text. The text is a JSON object, or one object in it matches the answer schema, such as after reasoning, in
+ * a fenced block or within a sentence. Fails with faults, worded so that they can be sent to the model. If several different objects match,
+ * nothing says which one is the answer, so that fails too. A long text is read in steps, between which other requests get a turn.
  */
 export const findAnswer = (
   content: string,

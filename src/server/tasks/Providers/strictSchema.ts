@@ -28,8 +28,8 @@ const MAX_NESTING = 10
 
 /**
  * Whether servers can enforce a schema on the model's output (`strict`). OpenAI rejects a strict schema outside of its subset of JSON
- * Schema: the root is an object without `anyOf`, each object requires all its properties and allows no others, and there are no other
- * keywords than these. Any other schema only guides the model, and the answer is validated here.
+ * Schema. The root is an object without `anyOf`. Each object requires all its properties and allows no others. There are no other keywords
+ * than these. Any other schema only guides the model, and the answer is validated here.
  */
 export const isStrictSchema = (schema: JsonSchema): boolean => {
   let properties = 0

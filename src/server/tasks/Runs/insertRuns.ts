@@ -45,9 +45,9 @@ export const toNewRunRow = (
 })
 
 /**
- * Logs runs by one statement, and returns for each whether it was logged: a run with a cached plan is not if the plan
- * has changed, or if the session does not exist; a run that claims an idempotency key is not if the key is claimed
- * already. `org_id` is the organization of all runs, on a cluster. One statement needs no connection of its own, so a run that was paid for is logged even while all
+ * Logs runs by one statement, and returns for each whether it was logged. A run with a cached plan is not logged if the plan has changed or
+ * the session does not exist. A run that claims an idempotency key is not logged if the key is claimed already. `org_id` is the
+ * organization of all runs, on a cluster. One statement needs no connection of its own, so a run that was paid for is logged even while all
  * transactions wait for connections. A row with `saveResponse` must be the only one.
  */
 export const insertRuns = (

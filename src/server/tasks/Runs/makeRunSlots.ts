@@ -12,7 +12,7 @@ const RETRY_AFTER_SECONDS = 1
 const MEBIBYTE = 1024 * 1024
 
 /**
- * Bounds the runs of each organization that wait for a provider, by number and by the bytes of their inputs: a provider
+ * Bounds the runs of each organization that wait for a provider, by number and by the bytes of their inputs. A provider
  * may take two minutes for each, and an input occupies several times its size in memory. A run beyond a limit is
  * refused and not queued, because its input would occupy the same memory while it waited.
  */

@@ -76,7 +76,7 @@ export const makeKeyClaim =
 
 /**
  * Returns the same response to the same run with the same key for 24 hours, like every operation that creates something. A run may take as
- * long as its model, so it cannot be one transaction with its key: the key is claimed first, the statement that logs the run stores the
+ * long as its model, so it cannot be one transaction with its key. The key is claimed first, the statement that logs the run stores the
  * response, and the key is released if the run fails. A run whose answer the caller supplies first tries to claim its key by the statement
  * that logs it (`makeKeyClaim`); this is for what that statement refuses.
  */

@@ -21,7 +21,7 @@ type Admission = "admitted" | "refused"
 
 /**
  * Remembers which traces the limits admitted and which they refused, so that a trace is exported as a whole or not at
- * all: its later spans get the decision of its first, as long as that is remembered. Four kinds are remembered
+ * all. Its later spans get the decision of its first, as long as that is remembered. Four kinds are remembered
  * separately, or a flood of one would evict the others: admitted and refused traces, each split into traces recorded
  * whole (only feedback may follow) and traces that continue.
  */
@@ -31,8 +31,8 @@ export const makeTraceAdmissions = () => {
   const wholes = kinds()
   return {
     /**
-     * The remembered decision on a trace. A trace that is recorded as a whole is recorded once, so its decision is not among those on whole
-     * traces: most traces are whole, and a miss in their large sets costs as much as the rest of the admission.
+     * The remembered decision on a trace. A trace that is recorded as a whole is recorded once, so its decision is kept apart. Most traces
+     * are whole, and a miss in their large sets costs as much as the rest of the admission.
      */
     decisionFor: (trace_id: TraceId, whole: boolean): Admission | undefined =>
       parts.admitted.has(trace_id) || (!whole && wholes.admitted.has(trace_id))

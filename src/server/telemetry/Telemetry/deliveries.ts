@@ -49,9 +49,9 @@ export const makeDeliveries = (
   const atomically = atomic(sql)
 
   /**
-   * Locks a batch and its destination for a replay. The order is the same as in all transactions that lock several of
-   * these, or two of them could deadlock: first the log row, as when results are recorded; then the destination; then
-   * its queue, as when batches are stored. Returns whether the destination exists.
+   * Locks a batch and its destination for a replay. The order is the same in all transactions that lock several of
+   * these, or two of them could deadlock. It is: the log row, as when results are recorded; the destination; its queue,
+   * as when batches are stored. Returns whether the destination exists.
    */
   const lockForReplay = Effect.fnUntraced(function* (
     org_id: OrgId,
