@@ -8,8 +8,8 @@ import { Preset, Scope } from "../domain/identity/Scope.ts"
 import { Timestamp } from "../domain/Time.ts"
 import { isVisibleLine } from "../domain/VisibleText.ts"
 import { Authentication, requires } from "./Authorization.ts"
-import { documented } from "../domain/documented.ts"
 import { documentedEnum } from "../domain/documentedEnum.ts"
+import { MAX_SEARCH, SearchText } from "./listQuery.ts"
 import { CredentialFree, Idempotent, idempotencyHeaders, RequestBody } from "./Middleware.ts"
 import { page, pageQuery } from "./Pagination.ts"
 import {
@@ -21,7 +21,7 @@ import {
   NotFound,
   RateLimited
 } from "./Problems.ts"
-import { Name, withoutNul } from "./Text.ts"
+import { Name } from "./Text.ts"
 
 const EmailAddress = Schema.String.check(
   Schema.isMaxLength(254),
@@ -96,22 +96,12 @@ export const KeyOrder = documentedEnum({
 })
 export type KeyOrder = typeof KeyOrder.Type
 
-/** Longest text that a list of keys is searched for. */
-const MAX_SEARCH = 200
-
 /** The filters and the order of a list of keys. */
 export const apiKeyFilter = {
   status: Schema.optionalKey(KeyStatus).annotateKey({
     description: "Only keys of this status. Default: all keys."
   }),
-  name: Schema.optionalKey(
-    Schema.String.check(
-      Schema.isMinLength(1),
-      Schema.isMaxLength(MAX_SEARCH),
-      withoutNul,
-      documented({ minLength: 1, maxLength: MAX_SEARCH })
-    )
-  ).annotateKey({
+  name: Schema.optionalKey(SearchText).annotateKey({
     description: `Only keys whose name contains this text, without regard to letter case: 1 to ${MAX_SEARCH} characters.`
   }),
   order: Schema.optionalKey(KeyOrder).annotateKey({

@@ -27,16 +27,21 @@ export const RuleEffectCounts = Schema.Struct({
 }).annotate({ identifier: "RuleEffectCounts", description: "A number of steps by the effect of rules." })
 export type RuleEffectCounts = typeof RuleEffectCounts.Type
 
-export const RuleTestStep = Schema.Struct({
-  type: Schema.Literal("step").annotateKey({ description: "Always `step`." }),
-  finding: RuleTestFinding.annotateKey({ description: "How the tested rules differ from the person." }),
-  approval_id: ApprovalId.annotateKey({ description: "The approval with the person's decision." }),
+/** The members by which a list shows a step that rules were tried on. */
+export const judgedStep = {
   session_id: SessionId.annotateKey({ description: "The session of the step." }),
   step_id: StepId.annotateKey({ description: "The step." }),
   task_id: Schema.NullOr(TaskId).annotateKey({ description: "The task of the step. Null if it has none." }),
   tool: Schema.String.annotateKey({ description: "The tool of the step." }),
   action_class: Schema.String.annotateKey({ description: "The action class of the step." }),
-  requested_at: timestamp("When the agent submitted the step."),
+  requested_at: timestamp("When the agent submitted the step.")
+}
+
+export const RuleTestStep = Schema.Struct({
+  type: Schema.Literal("step").annotateKey({ description: "Always `step`." }),
+  finding: RuleTestFinding.annotateKey({ description: "How the tested rules differ from the person." }),
+  approval_id: ApprovalId.annotateKey({ description: "The approval with the person's decision." }),
+  ...judgedStep,
   decided_at: Schema.NullOr(Timestamp).annotateKey({ description: "When the person decided." }),
   decided_by: Schema.NullOr(Actor).annotateKey({ description: "The API key that decided." }),
   comment: Schema.NullOr(Schema.String).annotateKey({

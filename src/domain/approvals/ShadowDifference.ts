@@ -1,11 +1,10 @@
 import { Schema } from "effect"
 import { documented } from "../documented.ts"
-import { ApprovalId, RuleId, SessionId, StepId, TaskId } from "../Ids.ts"
-import { timestamp } from "../Time.ts"
+import { ApprovalId, RuleId } from "../Ids.ts"
 import type { StepDecision } from "./AgentSession.ts"
 import { ApprovalOutcome, DecisionSource } from "./Approval.ts"
 import { RuleEffect, type Ruling } from "./ApprovalRule.ts"
-import { recordedEffect } from "./RuleTest.ts"
+import { judgedStep, recordedEffect } from "./RuleTest.ts"
 
 /** Each number of differences is counted up to this one. */
 export const MAX_COUNTED_DIFFERENCES = 10_000
@@ -20,12 +19,7 @@ const RuledEffect = (whose: string) =>
   })
 
 export const ShadowDifference = Schema.Struct({
-  session_id: SessionId.annotateKey({ description: "The session of the step." }),
-  step_id: StepId.annotateKey({ description: "The step." }),
-  task_id: Schema.NullOr(TaskId).annotateKey({ description: "The task of the step. Null if it has none." }),
-  tool: Schema.String.annotateKey({ description: "The tool of the step." }),
-  action_class: Schema.String.annotateKey({ description: "The action class of the step." }),
-  requested_at: timestamp("When the agent submitted the step."),
+  ...judgedStep,
   live: RuledEffect("the live rules").annotateKey({ description: "The first decision about the step." }),
   shadow: RuledEffect("the shadow rules").annotateKey({
     description: "What the shadow rules would have decided."

@@ -62,35 +62,17 @@ export const normalizeText = (text: string): TextView | undefined => {
  * breaks between words stay, unless `all`.
  */
 export const joinLines = (view: TextView, all: boolean): TextView | undefined => {
-  if (!BREAK.test(view.text)) return undefined
   const { text } = view
-  const out: Array<string> = []
-  const at: Array<number> = []
-  let from = 0
-  const keep = (end: number) => {
-    if (end > from) out.push(text.slice(from, end))
-    for (let index = from; index < end; index++) at.push(view.at?.[index] ?? index)
-  }
-  const breaks = /[\\=]?[\n\v\f\r\u2028\u2029\u0085][\s>]*/g
-  let changed = false
-  for (let match = breaks.exec(text); match !== null; match = breaks.exec(text)) {
-    const end = match.index + match[0].length
+  if (!BREAK.test(text)) return undefined
+  return replaceMatches(view, /[\\=]?[\n\v\f\r\u2028\u2029\u0085][\s>]*/g, (found, index) => {
+    const end = index + found.length
     const isJoined =
       all ||
-      (isPartAt(text, match.index - 1, -1) && isPartAt(text, end, 1)) ||
+      (isPartAt(text, index - 1, -1) && isPartAt(text, end, 1)) ||
       // A soft line break of quoted-printable.
-      (match[0].startsWith("=") &&
-        isTokenCode(text.charCodeAt(match.index - 1)) &&
-        isTokenCode(text.charCodeAt(end)))
-    if (!isJoined) continue
-    keep(match.index)
-    from = end
-    changed = true
-  }
-  if (!changed) return undefined
-  keep(text.length)
-  at.push(view.at?.[text.length] ?? text.length)
-  return { text: out.join(""), at: Int32Array.from(at) }
+      (found.startsWith("=") && isTokenCode(text.charCodeAt(index - 1)) && isTokenCode(text.charCodeAt(end)))
+    return isJoined ? "" : undefined
+  })
 }
 
 /** The end of one literal, an operator, and the start of the next, as in `"abc" + "def"`. */
@@ -98,24 +80,8 @@ const CONCATENATION =
   /["'`][ \t]{0,8}(?:(?:\+|\.\.?|&)[ \t]{0,8}(?:\\?\r?\n[ \t]{0,64})?|\\?\r?\n[ \t]{0,64}(?:\+|\.\.?|&)[ \t]{0,8})["'`]/g
 
 /** Joins string literals that a program concatenates; undefined if the text has none. */
-export const joinLiterals = (view: TextView): TextView | undefined => {
-  const { text } = view
-  const out: Array<string> = []
-  const at: Array<number> = []
-  let from = 0
-  const keep = (end: number) => {
-    if (end > from) out.push(text.slice(from, end))
-    for (let index = from; index < end; index++) at.push(view.at?.[index] ?? index)
-  }
-  for (const match of text.matchAll(CONCATENATION)) {
-    keep(match.index)
-    from = match.index + match[0].length
-  }
-  if (from === 0) return undefined
-  keep(text.length)
-  at.push(view.at?.[text.length] ?? text.length)
-  return { text: out.join(""), at: Int32Array.from(at) }
-}
+export const joinLiterals = (view: TextView): TextView | undefined =>
+  replaceMatches(view, CONCATENATION, () => "")
 
 /** Maximum length of an inspected piece. */
 const MAX_PIECE = 64
@@ -164,28 +130,44 @@ const without = (
 const unwiden = (character: string): string =>
   WIDE.test(character) ? String.fromCharCode(character.charCodeAt(0) - 0xfee0) : character
 
-const unescaped = (view: TextView, escape: RegExp): TextView => {
+/**
+ * Replaces matches by nothing or by one character; undefined leaves a match as it is. Returns undefined if no match is
+ * replaced.
+ */
+const replaceMatches = (
+  view: TextView,
+  pattern: RegExp,
+  replace: (found: string, index: number) => string | undefined
+): TextView | undefined => {
+  const { text } = view
   const out: Array<string> = []
   const at: Array<number> = []
-  const { text } = view
-  const escapes = new RegExp(escape, "g")
   let from = 0
   const keep = (end: number) => {
     if (end > from) out.push(text.slice(from, end))
     for (let index = from; index < end; index++) at.push(view.at?.[index] ?? index)
   }
-  for (let match = escapes.exec(text); match !== null; match = escapes.exec(text)) {
-    const code = codeOf(match[0])
-    if (code < 0x20 || code > 0x7e) continue
-    keep(match.index)
-    out.push(String.fromCharCode(code))
-    at.push(view.at?.[match.index] ?? match.index)
-    from = match.index + match[0].length
+  for (const { 0: found, index } of text.matchAll(new RegExp(pattern, "g"))) {
+    const replacement = replace(found, index)
+    if (replacement === undefined) continue
+    keep(index)
+    if (replacement !== "") {
+      out.push(replacement)
+      at.push(view.at?.[index] ?? index)
+    }
+    from = index + found.length
   }
+  if (from === 0) return undefined
   keep(text.length)
   at.push(view.at?.[text.length] ?? text.length)
   return { text: out.join(""), at: Int32Array.from(at) }
 }
+
+const unescaped = (view: TextView, escape: RegExp): TextView =>
+  replaceMatches(view, escape, (found) => {
+    const code = codeOf(found)
+    return code < 0x20 || code > 0x7e ? undefined : String.fromCharCode(code)
+  }) ?? view
 
 const codeOf = (escape: string): number =>
   escape.startsWith("&#")
