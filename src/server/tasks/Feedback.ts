@@ -1,4 +1,4 @@
-import { Context, Effect, Layer, Option, Schema } from "effect"
+import { Context, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { Authorized, AuthorizedEither } from "../../api/Authorization.ts"
 import type {
@@ -27,31 +27,22 @@ import {
 import type { ReviewManyRequest, ReviewResult } from "../../api/ReviewBatch.ts"
 import type { FeedbackDetail, FeedbackRecord } from "../../domain/tasks/Feedback.ts"
 import type { FeedbackQuality } from "../../domain/tasks/FeedbackQuality.ts"
-import { initialStatus } from "../../domain/tasks/FeedbackState.ts"
-import { FeedbackId, type OrgId, type TaskId, TraceId } from "../../domain/Ids.ts"
+import { FeedbackId, type OrgId, type TaskId } from "../../domain/Ids.ts"
 import { redactText } from "../../domain/redaction/Redaction.ts"
 import { LoopTurns } from "../admission/LoopTurns.ts"
-import { ABANDONED_WRITE_MILLIS, makeStatementBatcher } from "../store/makeStatementBatcher.ts"
-import { makeOnOwnConnection } from "../store/makeOnOwnConnection.ts"
 import { Audit } from "../identity/Audit.ts"
-import { rowBytes, StoredUsage } from "../identity/StoredUsage.ts"
+import { StoredUsage } from "../identity/StoredUsage.ts"
 import { KnownSecrets } from "../secrets/KnownSecrets.ts"
 import { dieOnDatabaseError } from "../store/databaseErrors.ts"
 import { atomic } from "../store/transaction.ts"
 import type { Page } from "../store/Pagination.ts"
 import { StoreClock } from "../store/StoreClock.ts"
-import { Spans } from "../telemetry/Spans.ts"
-import { CompiledSchemas } from "./CompiledSchemas.ts"
 import { Datasets } from "./Datasets.ts"
-import { EndUsers } from "./EndUsers.ts"
-import { redactComment, scoreOf, warningOf } from "./Feedback/scoreAndComment.ts"
-import { insertOrWait } from "./Feedback/insertOrWait.ts"
+import { makeCreateFeedback } from "./Feedback/makeCreateFeedback.ts"
 import { listFeedback } from "./Feedback/listFeedback.ts"
 import { previewPromotion } from "./Feedback/previewPromotion.ts"
-import { recordFeedbackSpan } from "./Feedback/recordFeedbackSpan.ts"
 import { promoteStaged } from "./Feedback/promoteStaged.ts"
 import { removeFeedback } from "./Feedback/removeFeedback.ts"
-import { redactCorrection } from "./Feedback/redactCorrection.ts"
 import { readQuality } from "./Feedback/readQuality.ts"
 import {
   readCorrectedInput,
@@ -59,31 +50,10 @@ import {
   stageFeedback,
   unstageFeedback
 } from "./Feedback/reviewFeedback.ts"
-import {
-  findRunTasks,
-  insertFeedback,
-  type NewFeedbackRow,
-  readAnswerSchema,
-  readFeedback,
-  type RunKey,
-  toFeedback
-} from "./Feedback/rows.ts"
+import { readFeedback, toFeedback } from "./Feedback/rows.ts"
 import { reviewMany } from "./Feedback/reviewMany.ts"
 import { requireTask } from "./requireTask.ts"
 import { findLoggedRun, originOf } from "./Runs/rows.ts"
-import { ScoreLabels } from "./ScoreLabels.ts"
-
-/** Feedback per batched statement. */
-const MAX_BATCH = 64
-
-/**
- * Inserts in flight at a time. While one is flushed to the disk, those behind it are flushed together next; with two,
- * the requests of a third would wait for both flushes and for their own.
- */
-const INSERTS_IN_FLIGHT = 4
-
-/** Characters above which a correction is inserted by a statement of its own. */
-const LARGE_CORRECTION = 64 * 1024
 
 /** Feedback on runs: scores and corrections, their review, and their promotion to the next dataset version. */
 export class Feedback extends Context.Service<
@@ -177,48 +147,9 @@ export class Feedback extends Context.Service<
       const clock = yield* StoreClock
       const audit = yield* Audit
       const datasets = yield* Datasets
-      const schemas = yield* CompiledSchemas
       const secrets = yield* KnownSecrets
-      const spans = yield* Spans
       const usage = yield* StoredUsage
-      const labels = yield* ScoreLabels
-      const endUsers = yield* EndUsers
       const turns = yield* LoopTurns
-
-      const onOwnConnection = makeOnOwnConnection(sql, INSERTS_IN_FLIGHT)
-
-      // Batched, because feedback arrives at a high rate.
-      const findRunTask = yield* makeStatementBatcher({
-        sql,
-        maxBatch: MAX_BATCH,
-        organizationOf: ({ org_id }: RunKey) => org_id,
-        run: (runs, org_id) => findRunTasks(sql, runs, org_id)
-      })
-      const insert = yield* makeStatementBatcher({
-        sql,
-        maxBatch: MAX_BATCH,
-        organizationOf: ({ org_id }: NewFeedbackRow) => org_id,
-        isLarge: ({ correction }: NewFeedbackRow) => (correction?.length ?? 0) > LARGE_CORRECTION,
-        maxInFlight: INSERTS_IN_FLIGHT,
-        abandonedMillis: ABANDONED_WRITE_MILLIS,
-        run: (rows, org_id) =>
-          onOwnConnection(insertFeedback(sql, rows, org_id)).pipe(
-            Effect.flatMap((inserted) => {
-              const ids = new Set(inserted.map(({ feedback_id }) => feedback_id))
-              return Effect.forEach(rows, ({ correction, evaluated, org_id, record }) => {
-                if (!ids.has(record.id)) return Effect.succeed(false)
-                usage.add(org_id, {
-                  feedback: 1,
-                  bytes:
-                    rowBytes.feedback +
-                    Buffer.byteLength(correction ?? "") +
-                    Buffer.byteLength(record.comment ?? "")
-                })
-                return Effect.as(recordFeedbackSpan(spans, org_id, record, evaluated), true)
-              })
-            })
-          )
-      })
 
       const reviewDeps = { sql, audit, clock }
 
@@ -237,80 +168,7 @@ export class Feedback extends Context.Service<
         )
 
       return Feedback.of({
-        // Untraced, because this operation is called at a high rate.
-        create: Effect.fnUntraced(function* (input) {
-          const { actor, org_id } = yield* AuthorizedEither("feedback.write", "feedback.create")
-          const score = yield* scoreOf(input)
-          // Clients that keep trace ids in a column for UUIDs send them with hyphens or in capital letters.
-          const trace_id = parseTraceId(input.inference_log_id.replaceAll("-", "").toLowerCase())
-          if (Option.isNone(trace_id)) return yield* noRun
-          const run = yield* Effect.orDie(findRunTask({ org_id, trace_id: trace_id.value }))
-          if (Option.isNone(run)) return yield* noRun
-          yield* usage.requireCapacity(org_id, "feedback")
-          const {
-            answer_schema_digest,
-            caller_traceparent,
-            provider_calls,
-            release_id,
-            run_id,
-            secrets_version,
-            task_id
-          } = run.value
-          const score_label = input.score_label ?? null
-          if (score_label !== null) yield* labels.require(org_id, task_id, score_label)
-          const { comment, isRedacted } = yield* redactComment(
-            input.comment ?? null,
-            secrets.forVersion(org_id, secrets_version)
-          )
-          const end_user_id = input.end_user_id ?? null
-          const correction = input.correction ?? null
-          const redacted =
-            correction === null
-              ? null
-              : yield* redactCorrection(
-                  correction,
-                  yield* schemas.get(
-                    answer_schema_digest,
-                    Effect.flatMap(readAnswerSchema(sql, org_id, task_id), (schema) =>
-                      schema === undefined ? noRun : Effect.succeed(schema)
-                    )
-                  ),
-                  secrets.forVersion(org_id, secrets_version)
-                )
-          const record: FeedbackRecord = {
-            id: yield* FeedbackId.generate,
-            task_id,
-            inference_log_id: trace_id.value,
-            ...score,
-            score_label,
-            comment,
-            source: "api_key",
-            end_user: end_user_id === null ? null : yield* endUsers.pseudonym(org_id, end_user_id),
-            correction: redacted?.correction ?? null,
-            status: initialStatus(redacted !== null),
-            ...warningOf(redacted?.warning, isRedacted),
-            created_at: yield* clock.now,
-            created_by: actor,
-            reviewed_at: null,
-            reviewed_by: null,
-            review_note: null,
-            dataset_id: null
-          }
-          const isInserted = yield* Effect.orDie(
-            insertOrWait(
-              insert({
-                org_id,
-                run_id,
-                release_id,
-                record,
-                correction: redacted?.text ?? null,
-                evaluated: { caller_traceparent, provider_calls }
-              }),
-              Effect.map(findRunTask({ org_id, trace_id: trace_id.value }), Option.isSome)
-            )
-          )
-          return isInserted ? record : yield* noRun
-        }),
+        create: yield* makeCreateFeedback,
         list: Effect.fn("Feedback.list")(function* (request) {
           const { org_id } = yield* Authorized("feedback.read")
           const { next_cursor, rows } = yield* listFeedback(sql, org_id, request)
@@ -407,12 +265,3 @@ export class Feedback extends Context.Service<
     })
   )
 }
-
-const parseTraceId = Schema.decodeUnknownOption(TraceId)
-
-const noRun = Effect.fail(
-  new NotFound({
-    detail: "No such run in this organization. Send the `trace_id` of the run's response.",
-    errors: [{ pointer: "#/inference_log_id", detail: "No such run" }]
-  })
-)
