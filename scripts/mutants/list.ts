@@ -180,10 +180,10 @@ export const mutants: ReadonlyArray<Mutant> = [
   ),
   ...mutantsOf("server/approvals/SessionWriter/stepUpdates.ts", "server/approvals/SessionWriter.test.ts", [
     [
-      "AND s.outcome_at IS NULL AND coalesce(s.last_decision, s.decision) = 'allow'",
-      "AND coalesce(s.last_decision, s.decision) = 'allow'"
+      "AND s.outcome_at IS NULL AND coalesce(s.last_decision, s.decision) = n.last_decision",
+      "AND coalesce(s.last_decision, s.decision) = n.last_decision"
     ],
-    ["AND coalesce(s.last_decision, s.decision) = 'allow'", ""],
+    ["AND coalesce(s.last_decision, s.decision) = n.last_decision", ""],
     ["AND coalesce(s.last_decision, s.decision) = n.old_decision", ""]
   ]),
   ...mutantsOf("server/approvals/SessionWriter/stepChange.ts", "server/approvals/SessionWriter.test.ts", [

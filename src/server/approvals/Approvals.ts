@@ -1,4 +1,4 @@
-import { Context, Effect, Layer } from "effect"
+import { Array as Arr, Context, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import type { ApprovalFilter, DecidedApproval, DecideRequest } from "../../api/AgentApprovals.ts"
 import { ApprovalAlreadyDecided, ApprovalExpired } from "../../api/ApprovalProblems.ts"
@@ -23,7 +23,6 @@ import {
 } from "../../domain/approvals/ApprovalState.ts"
 import { approvalsRequired, awaitedGroups } from "../../domain/approvals/Quorum.ts"
 import type { ProposedArguments } from "../../domain/approvals/CounterProposal.ts"
-import { approvalTransitionedEvent } from "../../domain/approvals/SessionEvent.ts"
 import { proposalDigestInSlices, stepDigestInSlices } from "../../domain/approvals/StepDigest.ts"
 import type { Grant } from "../../domain/approvals/Grant.ts"
 import type { ApprovalId } from "../../domain/Ids.ts"
@@ -32,7 +31,7 @@ import { redactText } from "../../domain/redaction/Redaction.ts"
 import type { Timestamp } from "../../domain/Time.ts"
 import { makeDecideMany } from "./Approvals/decideMany.ts"
 import { listApprovals } from "./listApprovals.ts"
-import { closedSpan, recordTransitionsOf } from "./Approvals/recordTransitions.ts"
+import { transitionWrite } from "./Approvals/transitionWrite.ts"
 import {
   type ApprovalRow,
   findApproval,
@@ -54,11 +53,8 @@ import { findGrantOfApproval } from "./Grants/rows.ts"
 import { LoopTurns, nextTurn } from "../admission/LoopTurns.ts"
 import { Audit } from "../identity/Audit.ts"
 import { StoredUsage } from "../identity/StoredUsage.ts"
-import { atomic, isInTransaction } from "../store/transaction.ts"
-import { Notifications } from "../notifications/Notifications.ts"
 import { toPageWithinBytes, type Page } from "../store/Pagination.ts"
 import { KnownSecrets } from "../secrets/KnownSecrets.ts"
-import { SessionEvents } from "./SessionEvents.ts"
 import { SessionWriter } from "./SessionWriter.ts"
 import { Spans } from "../telemetry/Spans.ts"
 import { StoreClock } from "../store/StoreClock.ts"
@@ -108,11 +104,8 @@ export class Approvals extends Context.Service<
     Approvals,
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
-      const atomically = atomic(sql)
       const clock = yield* StoreClock
-      const notifications = yield* Notifications
       const spans = yield* Spans
-      const events = yield* SessionEvents
       const audit = yield* Audit
       const writer = yield* SessionWriter
       const secrets = yield* KnownSecrets
@@ -154,129 +147,69 @@ export class Approvals extends Context.Service<
       })
 
       /**
-       * Decides in a transaction of its own, which waits for the locks. It works in every case. `proposal` is the counter-proposal
-       * of a rejection, `grantOf` makes the grant of an approval.
+       * Decides without a lock, or under the locks of the session and the approval. Undefined: it needs them, because of a refusal, a
+       * window that has passed, or a concurrent change. An approval that is closed needs none: it never changes again.
        */
-      const decideInTransaction = <E = never>(
+      const decide = Effect.fnUntraced(function* <E = never>(
         principal: Principal,
         id: ApprovalId,
         request: DecideRequest,
-        {
-          grantOf = () => Effect.undefined,
-          proposal
-        }: {
-          readonly proposal?: Proposal | undefined
-          readonly grantOf?: (
-            decided: ApprovalRow,
-            at: { readonly isDecided: boolean; readonly now: Timestamp }
-          ) => Effect.Effect<Grant | undefined, E>
-        } = {}
-      ) =>
-        atomically(
-          Effect.gen(function* () {
-            const row = yield* lockApprovalForUpdate(sql, principal.org_id, id)
-            if (row === undefined) return yield* notFound("approval")
-            const now = yield* clock.now
-            const input = {
-              ...decisionInput(principal, request),
-              ...(proposal === undefined ? {} : { proposal })
-            }
-            const { refusal, transitions } = transition(stateOf(row), input, now)
-            // Also if the decision is refused: windows that have passed are closed now, without waiting for the deadline worker.
-            const decided = yield* recordTransitionsOf(
-              { events, notifications, spans, sql },
-              row,
-              transitions,
-              now
-            )
-            const event = decisionEventOf(transitions)
-            const { proposal: proposed } = stateOf(decided)
-            if (event !== undefined && proposed !== null) {
-              yield* insertProposal(sql, decided, proposed)
-              const bytes = proposalBytes(proposed)
-              yield* sql.afterCommit(Effect.sync(() => usage.add(principal.org_id, { bytes })))
-            }
-            if (event !== undefined)
-              yield* audit.record(principal, event, id, auditDetail(principal, decided))
-            const grant =
-              refusal === null ? yield* grantOf(decided, { isDecided: event !== undefined, now }) : undefined
-            return { approval: toApproval(decided), refusal, grant }
-          })
-        )
-
-      /** Decides in a transaction, and makes the grant, or finds the one that an equal request has made. */
-      const decideWithGrant = (
-        principal: Principal,
-        id: ApprovalId,
-        request: DecideRequest,
-        grant: PreparedGrant
-      ) =>
-        Effect.map(
-          decideInTransaction(principal, id, request, {
-            grantOf: (decided, { isDecided, now }) =>
-              Effect.andThen(
-                requireOnePerson(decided),
-                isDecided
-                  ? createGrant({ sql, audit, usage }, principal, decided, grant, now)
-                  : findGrantOfApproval(sql, principal.org_id, id, now)
-              )
-          }),
-          // A decision that was made before without a grant gets none later.
-          (result) =>
-            result.refusal === null && result.grant === undefined
-              ? { ...result, refusal: "AlreadyDecided" as const }
-              : result
-        )
-
-      /**
-       * Decides by a shared statement, which is written only if the approval is as it was read. Undefined: it needs a
-       * transaction, because of a refusal, a window that has passed, or a concurrent change. An approval that is closed
-       * needs neither: it never changes again.
-       */
-      const decideShared = Effect.fnUntraced(function* (
-        principal: Principal,
-        id: ApprovalId,
-        request: DecideRequest
+        isLocked: boolean,
+        { grantOf, proposal }: Extras<E> = {}
       ) {
         const { org_id } = principal
-        const row = yield* writer.findApproval({ org_id, approval_id: id })
-        if (row === undefined) return undefined
+        const row = yield* isLocked
+          ? Effect.orDie(lockApprovalForUpdate(sql, org_id, id))
+          : writer.findApproval({ org_id, approval_id: id })
+        if (row === undefined) return isLocked ? yield* notFound("approval") : undefined
         const now = yield* clock.now
-        const { refusal, transitions } = transition(stateOf(row), decisionInput(principal, request), now)
-        if (row.status !== "pending") return { approval: toApproval(row), refusal }
-        const [first, second] = transitions
+        const input = {
+          ...decisionInput(principal, request),
+          ...(proposal === undefined ? {} : { proposal })
+        }
+        const { refusal, transitions } = transition(stateOf(row), input, now)
         const action = decisionEventOf(transitions)
-        if (refusal !== null || first === undefined || second !== undefined || action === undefined)
-          return undefined
-        const decided = withState(row, first.state)
-        const approval = toApproval(decided)
-        const event = { event: first.event, approval }
-        const notification = yield* notifications.prepare(org_id, event, now)
-        if (notification === undefined) return undefined
-        const outcome = yield* writer.write({
-          org_id,
-          session_id: row.session_id,
-          change: {
-            _tag: "Transition",
-            from: row,
-            to: decided,
-            audit: yield* audit.prepare(principal, action, id, auditDetail(principal, decided))
-          },
-          rules_revision: null,
-          events: [approvalTransitionedEvent(event)],
-          notification,
-          now,
-          onWritten: ({ trace_id }) =>
-            decided.status === "pending"
-              ? Effect.void
-              : spans.record(org_id, closedSpan(trace_id, decided, now))
-        })
-        return outcome._tag === "Written" ? { approval, refusal } : undefined
+        const isPlain = refusal === null && transitions.length === 1 && action !== undefined
+        if (!isLocked && row.status === "pending" && !isPlain) return undefined
+        let decided = row
+        // Also if the decision is refused: windows that have passed are closed now, without waiting for the deadline worker.
+        if (Arr.isReadonlyArrayNonEmpty(transitions)) {
+          decided = withState(row, Arr.lastNonEmpty(transitions).state)
+          const entry =
+            action === undefined
+              ? null
+              : yield* audit.prepare(principal, action, id, auditDetail(principal, decided))
+          const write = transitionWrite(spans, row, transitions, entry, now)
+          const outcome = yield* writer.write(write, isLocked)
+          if (outcome._tag !== "Written") return undefined
+        }
+        const { proposal: proposed } = stateOf(decided)
+        if (proposal !== undefined && action !== undefined && proposed !== null) {
+          yield* Effect.orDie(insertProposal(sql, decided, proposed))
+          const bytes = proposalBytes(proposed)
+          yield* sql.afterCommit(Effect.sync(() => usage.add(org_id, { bytes })))
+        }
+        const grant =
+          grantOf === undefined || refusal !== null
+            ? undefined
+            : yield* grantOf(decided, { isDecided: action !== undefined, now })
+        return { approval: toApproval(decided), refusal, grant }
       })
 
+      /** Makes the grant of an approval, or finds the one that an equal request has made. */
+      const makeGrantOf =
+        (principal: Principal, id: ApprovalId, grant: PreparedGrant): GrantOf<GrantRefusal> =>
+        (decided, { isDecided, now }) =>
+          Effect.andThen(
+            requireOnePerson(decided),
+            isDecided
+              ? createGrant({ sql, audit, usage }, principal, decided, grant, now)
+              : findGrantOfApproval(sql, principal.org_id, id, now)
+          )
+
       const decideMany = makeDecideMany({
-        decideShared,
-        decideInTransaction: (principal, id, request) => decideInTransaction(principal, id, request),
+        decide,
+        commit: writer.commit,
         refused,
         turns: yield* LoopTurns
       })
@@ -298,24 +231,24 @@ export class Approvals extends Context.Service<
           const redacted = yield* redactTexts(principal, request)
           const { decision, proposed_arguments } = request
           if (proposed_arguments !== undefined && decision === "approve") return yield* approvedProposal
-          if (redacted.grant !== undefined) {
-            const prepared = yield* prepareGrant(decision, redacted.grant)
-            const { approval, grant, refusal } = yield* decideWithGrant(principal, id, redacted, prepared)
-            if (refusal !== null) return yield* refused(refusal, approval)
-            return { ...approval, ...(grant === undefined ? {} : { grant }) }
-          }
+          const grantOf =
+            redacted.grant === undefined
+              ? undefined
+              : makeGrantOf(principal, id, yield* prepareGrant(decision, redacted.grant))
           const proposal =
             proposed_arguments === undefined
               ? undefined
               : yield* prepareProposal(principal, id, proposed_arguments)
-          const shared =
-            proposal !== undefined || (yield* isInTransaction)
-              ? undefined
-              : yield* decideShared(principal, id, redacted)
-          const { approval, refusal } =
-            shared ?? (yield* decideInTransaction(principal, id, redacted, { proposal }))
+          const isPlain = grantOf === undefined && proposal === undefined
+          const { approval, grant, refusal } = yield* writer.commit((isLocked) =>
+            isLocked || isPlain
+              ? decide(principal, id, redacted, isLocked, { grantOf, proposal })
+              : Effect.undefined
+          )
           if (refusal !== null) return yield* refused(refusal, approval)
-          return approval
+          // A decision that was made before without a grant gets none later.
+          if (grantOf !== undefined && grant === undefined) return yield* refused("AlreadyDecided", approval)
+          return { ...approval, ...(grant === undefined ? {} : { grant }) }
         }),
         decideMany: Effect.fn("Approvals.decideMany")(function* ({ approval_ids, ...request }) {
           const principal = yield* Authorized("approvals.decide")
@@ -342,6 +275,18 @@ const decisionInput = (
 
 /** Other arguments that a decision proposes. */
 type Proposal = NonNullable<(ApprovalInput & { readonly _tag: "Decide" })["proposal"]>
+
+/** Makes or finds the grant of an approval, in the transaction that decides it. */
+type GrantOf<E> = (
+  decided: ApprovalRow,
+  at: { readonly isDecided: boolean; readonly now: Timestamp }
+) => Effect.Effect<Grant | undefined, E>
+
+/** What is decided under the lock only: the counter-proposal of a rejection, and the grant of an approval. */
+interface Extras<E> {
+  readonly proposal?: Proposal | undefined
+  readonly grantOf?: GrantOf<E> | undefined
+}
 
 const approvedProposal = Effect.fail(
   new InvalidRequest({

@@ -3,22 +3,29 @@
  * its own.
  *
  * ```
- *  Steps.check ───┐                ┌─ written: numbers, trace id
- *  Steps.complete ┼─▶ write ─batch─┼─ saved: the session already has the step
- *  Approvals ─────┘                └─ undefined: not written, the caller uses a transaction
+ *             read, decide ──▶ write ──batch──┬─ written: numbers, trace id
+ *  commit ─▶  without a lock                  ├─ saved: the session already has the step
+ *                                             └─ nothing: a premise failed
+ *                  ┌────────────────────────────────────┘
+ *                  ▼
+ *             read, decide ──▶ write
+ *             under the session's lock, in a transaction
  * ```
  *
- * A caller computes its change from cached or previously read rows, and the statement checks that these still hold (`SessionWrite`). So a
- * request takes one round trip and shares a commit with others, and a stale cache can only cost time. The caller uses a transaction if the
- * statement writes nothing: the session is locked, a grant might allow the step, a queue is near its limit, rules or endpoints have changed, or the step is large.
- * On a Citus cluster nothing is written here: the coordinator would run each insert of the statement apart.
+ * A request reads what its change follows from, cached if possible, and the statement checks that it still holds (`SessionWrite`). So a
+ * request takes one round trip and shares a commit with others, and a stale cache can only cost time. If the statement writes nothing, the
+ * same code reads, decides and writes again under the session's lock, where nothing can change meanwhile: because the session was locked, a
+ * grant might allow the step, a queue is near its limit, rules or endpoints have changed, or the step is large. There the write is the
+ * same statement for this request alone.
+ * On a Citus cluster every change is made under the lock: the coordinator would run each insert of a shared statement apart.
  */
 import { Array as Arr, Clock, Context, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { monotonicMillis } from "../concurrency/monotonicMillis.ts"
 import { Delivery } from "../delivery/Delivery.ts"
+import { recordEntry } from "../identity/auditWrites.ts"
 import { Notifications } from "../notifications/Notifications.ts"
-import { isInTransaction, isLostRace } from "../store/transaction.ts"
+import { afterCommit, atomic, isInTransaction, isLostRace } from "../store/transaction.ts"
 import { ABANDONED_WRITE_MILLIS, makeStatementBatcher } from "../store/makeStatementBatcher.ts"
 import { isCluster } from "../store/Cluster.ts"
 import { StoreClock } from "../store/StoreClock.ts"
@@ -29,10 +36,16 @@ import { countClosed } from "./countClosed.ts"
 import { makeLongQueues } from "./SessionWriter/LongQueues.ts"
 import { makePendingApprovals } from "./SessionWriter/PendingApprovals.ts"
 import type { ResumedStep } from "./SessionWriter/ResumedStep.ts"
-import { type SessionWrite, targetOf, type Written } from "./SessionWriter/SessionWrite.ts"
+import {
+  type PreparedWrite,
+  type SessionWrite,
+  targetOf,
+  type Written
+} from "./SessionWriter/SessionWrite.ts"
 import { makeWaitingSteps } from "./SessionWriter/WaitingSteps.ts"
 import { type Refusal, runWrites } from "./SessionWriter/writeStatement.ts"
 
+export type { StepKey } from "./SessionWriter/findSavedSteps.ts"
 export type { ResumedStep } from "./SessionWriter/ResumedStep.ts"
 export type { SessionChange, SessionWrite, Written } from "./SessionWriter/SessionWrite.ts"
 
@@ -50,15 +63,25 @@ export type WriteOutcome =
   | { readonly _tag: "Written"; readonly written: Written }
   /** The session already has the new step. */
   | { readonly _tag: "Saved"; readonly step: ResumedStep }
-  /** Nothing was written: the write must be made in a transaction. */
+  /** Nothing was written: the change must be made under the lock. */
   | { readonly _tag: "NotWritten"; readonly refusals: ReadonlyArray<Refusal> }
 
 /** Writes of many sessions in shared statements. */
 export class SessionWriter extends Context.Service<
   SessionWriter,
   {
-    /** Writes a change and all that is recorded with it, or nothing. Within a transaction it writes nothing. */
-    readonly write: (write: SessionWrite) => Effect.Effect<WriteOutcome>
+    /**
+     * Makes a change: `attempt` reads, decides and writes without a lock, or returns undefined if it cannot, or its write has written
+     * nothing. Then it does the same in a transaction, under the lock that it takes first; there it must succeed or fail.
+     */
+    readonly commit: <A, E, R>(
+      attempt: (isLocked: boolean) => Effect.Effect<A | undefined, E, R>
+    ) => Effect.Effect<A, E, R>
+    /**
+     * Writes a change and all that is recorded with it. Without a lock: if its premises hold, else nothing. `isLocked`: the caller's
+     * transaction has locked the session, and has read under the lock what the change follows from.
+     */
+    readonly write: (write: SessionWrite, isLocked: boolean) => Effect.Effect<WriteOutcome>
     /** Reads a saved step with all that its decision depends on, without locks; undefined if there is none. */
     readonly findStep: (key: StepKey) => Effect.Effect<ResumedStep | undefined>
     /** `findStep` for a request that is probably repeated: undefined without a read if this replica has not made the step wait. */
@@ -78,6 +101,7 @@ export class SessionWriter extends Context.Service<
       const notifications = yield* Notifications
       const signals = yield* SessionSignals
 
+      const atomically = atomic(sql)
       const clustered = yield* isCluster(sql)
       const clock = yield* Clock.Clock
       const storeClock = yield* StoreClock
@@ -96,9 +120,9 @@ export class SessionWriter extends Context.Service<
         }
       }
 
-      const runBatch = Effect.fnUntraced(function* (writes: Arr.NonEmptyReadonlyArray<SessionWrite>) {
-        // Of writes with the same target the statement gets the first; the others use transactions, after it.
-        const byTarget = new Map<string, SessionWrite>()
+      const runBatch = Effect.fnUntraced(function* (writes: Arr.NonEmptyReadonlyArray<PreparedWrite>) {
+        // Of writes with the same target the statement gets the first; the others wait for the lock, after it.
+        const byTarget = new Map<string, PreparedWrite>()
         for (const write of writes) {
           const target = targetOf(write)
           if (!byTarget.has(target)) byTarget.set(target, write)
@@ -107,9 +131,12 @@ export class SessionWriter extends Context.Service<
         if (!Arr.isArrayNonEmpty(distinct)) return []
         const deliveries = distinct.flatMap(({ notification }) => notification?.deliveries ?? [])
         const { inserted, refused, saved, written } = yield* deliveries.length === 0
-          ? runWrites(sql, distinct, undefined)
+          ? runWrites(sql, distinct, {})
           : delivery.enqueueWith(deliveries, (parts) =>
-              Effect.map(runWrites(sql, distinct, parts), (result) => ({ inserted: result.inserted, result }))
+              Effect.map(runWrites(sql, distinct, { parts }), (result) => ({
+                inserted: result.inserted,
+                result
+              }))
             )
         longQueues.note(deliveries, new Map(inserted.map((row) => [row.delivery_id, row.waiting])))
         yield* signals.publish(
@@ -137,13 +164,13 @@ export class SessionWriter extends Context.Service<
       const submit = yield* makeStatementBatcher({
         sql,
         maxBatch: MAX_BATCH,
-        organizationOf: ({ org_id }: SessionWrite) => org_id,
+        organizationOf: ({ org_id }: PreparedWrite) => org_id,
         // One statement at a time: two would compete for the locks of the same sessions, and since none waits for a
         // lock, one that serves all waiting requests takes a tenth less processor time.
         maxInFlight: 1,
         abandonedMillis: ABANDONED_WRITE_MILLIS,
-        run: (writes: Arr.NonEmptyReadonlyArray<SessionWrite>) =>
-          // A lost race is no fault of the writes: each runs in a transaction, which tries again.
+        run: (writes: Arr.NonEmptyReadonlyArray<PreparedWrite>) =>
+          // A lost race is no fault of the writes: each is made under the lock.
           Effect.catchIf(runBatch(writes), isLostRace, () => Effect.succeed(writes.map(() => notWritten)))
       })
 
@@ -163,6 +190,47 @@ export class SessionWriter extends Context.Service<
 
       const findStep = (key: StepKey) => Effect.map(Effect.orDie(findSteps(key)), ({ step }) => step)
 
+      const writeShared = Effect.fnUntraced(function* (write: SessionWrite) {
+        const { now, org_id, published } = write
+        const [event, ...further] = published
+        if (clustered || isLarge(write) || further.length > 0 || (yield* isInTransaction)) return notWritten
+        const notification = event === undefined ? null : yield* notifications.prepare(org_id, event, now)
+        if (notification === undefined) return notWritten
+        if (notification !== null && longQueues.isPaused(org_id, notification.deliveries)) return notWritten
+        const outcome = yield* submit({ ...write, notification })
+        if (outcome._tag === "NotWritten") {
+          if (outcome.refusals.includes("EndpointsChanged")) yield* notifications.invalidateEndpoints(org_id)
+          if (outcome.refusals.includes("QueueNearLimit")) longQueues.noteQueueNearLimit(org_id)
+        }
+        return outcome
+      })
+
+      const writeLocked = Effect.fnUntraced(
+        function* (write: SessionWrite) {
+          const { change, now, onWritten, org_id, published, session_id } = write
+          const { written } = yield* runWrites(sql, [{ ...write, notification: null }], {
+            isLocked: true,
+            ...(clustered ? { org_id } : {})
+          })
+          const result = written.get(0)
+          if (result === undefined)
+            return yield* Effect.die(new Error("A premise must hold while the session is locked"))
+          if (Arr.isReadonlyArrayNonEmpty(published)) yield* notifications.publish(org_id, published, now)
+          if (change._tag === "Transition" && change.audit !== null) yield* recordEntry(change.audit)
+          const outcome: WriteOutcome = { _tag: "Written", written: result }
+          yield* signals.publish([{ session_id, newest: result.newest }])
+          yield* afterCommit(
+            Effect.gen(function* () {
+              yield* onWritten(result)
+              if (change._tag === "Transition") yield* countClosed([change.to])
+              if (!isLarge(write)) updateCaches(write, outcome)
+            })
+          )
+          return outcome
+        },
+        Effect.provideService(SqlClient.SqlClient, sql)
+      )
+
       return SessionWriter.of({
         findStep,
         findWaitingStep: (key) => (waitingSteps.has(key) ? findStep(key) : Effect.undefined),
@@ -173,18 +241,21 @@ export class SessionWriter extends Context.Service<
               ? Effect.map(Effect.orDie(findApprovals(key)), ({ row }) => row)
               : Effect.succeed(cached)
           }),
-        write: Effect.fnUntraced(function* (write) {
-          const { notification, org_id } = write
-          if (clustered || isLarge(write) || (yield* isInTransaction)) return notWritten
-          if (notification !== null && longQueues.isPaused(org_id, notification.deliveries)) return notWritten
-          const outcome = yield* submit(write)
-          if (outcome._tag === "NotWritten") {
-            if (outcome.refusals.includes("EndpointsChanged"))
-              yield* notifications.invalidateEndpoints(org_id)
-            if (outcome.refusals.includes("QueueNearLimit")) longQueues.noteQueueNearLimit(org_id)
-          }
-          return outcome
-        }, Effect.orDie)
+        commit: (attempt) => {
+          const locked = Effect.filterOrElse(
+            atomically(attempt(true)),
+            (answer) => answer !== undefined,
+            () => Effect.die(new Error("A change must succeed or fail under the lock"))
+          )
+          return Effect.flatMap(isInTransaction, (isNested) =>
+            isNested
+              ? locked
+              : Effect.flatMap(attempt(false), (answer) =>
+                  answer === undefined ? locked : Effect.succeed(answer)
+                )
+          )
+        },
+        write: (write, isLocked) => Effect.orDie(isLocked ? writeLocked(write) : writeShared(write))
       })
     })
   )

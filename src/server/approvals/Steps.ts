@@ -1,35 +1,44 @@
-import { Context, DateTime, Effect, Layer, Option } from "effect"
+import { Array as Arr, Context, DateTime, Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import type { OutcomeReport, StepRequest } from "../../api/AgentSessions.ts"
 import { Authorized } from "../../api/Authorization.ts"
+import { notFound } from "../../api/notFound.ts"
+import type { InvalidRequest, NotFound } from "../../api/Problems.ts"
 import type { GovernedStep, StepOutcome } from "../../domain/approvals/AgentSession.ts"
+import { transition } from "../../domain/approvals/ApprovalState.ts"
 import { stepGovernedEvent, toolOutcomeEvent } from "../../domain/approvals/SessionEvent.ts"
 import { currentDecision } from "../../domain/approvals/StepDecision.ts"
-import type { OrgId, SessionId, StepId } from "../../domain/Ids.ts"
+import type { ApprovalId, OrgId, SessionId, StepId, TaskId } from "../../domain/Ids.ts"
 import { redactText } from "../../domain/redaction/Redaction.ts"
 import type { Principal } from "../../domain/identity/Principal.ts"
+import type { Timestamp } from "../../domain/Time.ts"
 import { nextTurn, yieldingOnly } from "../admission/LoopTurns.ts"
 import { KnownSecrets } from "../secrets/KnownSecrets.ts"
 import { StoredUsage } from "../identity/StoredUsage.ts"
-import { Notifications } from "../notifications/Notifications.ts"
-import { isInTransaction } from "../store/transaction.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { Spans } from "../telemetry/Spans.ts"
+import { transitionWrite } from "./Approvals/transitionWrite.ts"
+import { findApproval, lockApprovalForUpdate, stateOf, toApproval } from "./approvalRows.ts"
 import { ruleNewStep, Rules } from "./Rules.ts"
-import { SessionEvents } from "./SessionEvents.ts"
 import { SessionFacts } from "./SessionFacts.ts"
-import { type ResumedStep, SessionWriter } from "./SessionWriter.ts"
+import { type ResumedStep, SessionWriter, type StepKey } from "./SessionWriter.ts"
+import { type LockedSession, lockSessionForUpdate } from "./Sessions/rows.ts"
 import { makeRequestTexts, newStep, type RequestTexts, type StepOfTask } from "./Steps/newStep.ts"
+import { makeTakeAdvance } from "./Steps/takeAdvance.ts"
 import { outcomeOf } from "./Steps/outcomeOf.ts"
+import { readArguments } from "./Steps/rows.ts"
 import { outcomeBytes, stepBytes } from "./Steps/storedBytes.ts"
 import { recordOutcomeSpan, recordStepSpan } from "./Steps/spans.ts"
 import {
+  alreadyCompleted,
   type CheckStepError,
   type CompleteStepError,
   requireResumable,
-  requireTaskOfStep
+  requireTaskOfStep,
+  sessionClosed,
+  stepNotAllowed,
+  stepNotFound
 } from "./Steps/stepRefusals.ts"
-import { makeStepsInTransaction } from "./Steps/stepsInTransaction.ts"
 
 export type { CheckStepError, CompleteStepError } from "./Steps/stepRefusals.ts"
 
@@ -60,14 +69,12 @@ export class Steps extends Context.Service<
       const sql = yield* SqlClient.SqlClient
       const clock = yield* StoreClock
       const rules = yield* Rules
-      const notifications = yield* Notifications
       const spans = yield* Spans
-      const events = yield* SessionEvents
       const facts = yield* SessionFacts
       const writer = yield* SessionWriter
       const usage = yield* StoredUsage
       const secrets = yield* KnownSecrets
-      const inTransaction = makeStepsInTransaction({ sql, clock, rules, notifications, spans, events, usage })
+      const takeAdvance = makeTakeAdvance(sql)
 
       /** The step with the task whose rules apply to it; undefined if the session does not exist, or the task is refused. */
       const withTask = Effect.fnUntraced(function* (
@@ -77,141 +84,219 @@ export class Steps extends Context.Service<
       ) {
         const session = yield* facts.find(org_id, session_id)
         if (session === undefined) return undefined
-        const task_id = step.task_id ?? session.task_id
-        const isTaken = yield* Effect.option(requireTaskOfStep(sql, org_id, session.task_id, task_id))
-        if (Option.isNone(isTaken)) return undefined
-        return { ...step, task_id } satisfies StepOfTask
+        return yield* Effect.orElseSucceed(stepOfTask(org_id, session, step), () => undefined)
       })
 
-      /** Checks a step by a shared statement. Undefined: it needs a transaction. */
-      const checkShared = Effect.fnUntraced(function* (
+      /** An omitted task is the session's, so that the rules of that task still apply. */
+      const stepOfTask = (
+        org_id: OrgId,
+        session: { readonly task_id: TaskId | null },
+        step: StepRequest
+      ): Effect.Effect<StepOfTask, InvalidRequest | NotFound> => {
+        const task_id = step.task_id ?? session.task_id
+        return Effect.as(requireTaskOfStep(sql, org_id, session.task_id, task_id), { ...step, task_id })
+      }
+
+      const lockSession = ({ org_id }: Principal, session_id: SessionId) =>
+        Effect.flatMap(Effect.orDie(lockSessionForUpdate(sql, org_id, session_id)), (session) =>
+          Option.isNone(session) ? notFound("session") : Effect.succeed(session.value)
+        )
+
+      /** Decides and saves a step, or resumes the one that the session has. `session` is locked; without it, undefined: it must be. */
+      const checkWith = Effect.fnUntraced(function* (
         principal: Principal,
         session_id: SessionId,
         request: StepRequest,
-        texts: RequestTexts
+        texts: RequestTexts,
+        isOwn: boolean,
+        session: LockedSession | undefined
       ) {
         const { org_id } = principal
-        const waiting = yield* writer.findWaitingStep({ org_id, session_id, step_id: request.step_id })
-        if (waiting !== undefined) return yield* resumeShared(principal, session_id, request, texts, waiting)
-        const step = yield* withTask(principal, session_id, request)
+        if (session?.closed === true) return yield* sessionClosed
+        const isLocked = session !== undefined
+        const key = { org_id, session_id, step_id: request.step_id }
+        const saved = yield* isLocked ? writer.findStep(key) : writer.findWaitingStep(key)
+        if (saved !== undefined) return yield* resume(principal, request, texts, key, saved, isLocked)
+        const step = yield* isLocked
+          ? stepOfTask(org_id, session, request)
+          : withTask(principal, session_id, request)
         if (step === undefined) return undefined
-        const list = yield* rules.cached(org_id)
+        const list = yield* isLocked ? rules.current(org_id) : rules.cached(org_id)
         const known = yield* texts.all
         const now = yield* clock.now
-        const ruling = ruleNewStep(list, { ...step, arguments: request.arguments })
-        const created = yield* newStep(principal, session_id, step, known, ruling, now)
-        const notification =
-          created.requested === null ? null : yield* notifications.prepare(org_id, created.requested, now)
-        if (notification === undefined) return undefined
-        const outcome = yield* writer.write({
-          org_id,
-          session_id,
-          change: {
-            _tag: "Step",
-            step: created.row,
-            approval: created.approval,
-            shadow_revision: list.shadow_revision
+        const ruled = ruleNewStep(list, { ...step, arguments: request.arguments })
+        // A person gave them to the session's own keys, also if others take part in it.
+        const advance =
+          isLocked && isOwn
+            ? yield* takeAdvance(principal, session_id, request, session, ruled.ruling, now)
+            : {}
+        const created = yield* newStep(principal, session_id, step, known, ruled, now, advance)
+        const outcome = yield* writer.write(
+          {
+            org_id,
+            session_id,
+            change: {
+              _tag: "Step",
+              step: created.row,
+              approval: created.approval,
+              shadow_revision: list.shadow_revision
+            },
+            rules_revision: list.revision,
+            events: created.events,
+            published: created.requested === null ? [] : [created.requested],
+            now,
+            onWritten: ({ trace_id }) => {
+              usage.add(org_id, { bytes: stepBytes(created) })
+              return recordStepSpan(spans, trace_id, created.row, step, created.answer.decision_source, now)
+            }
           },
-          rules_revision: list.revision,
-          events: created.events,
-          notification,
-          now,
-          onWritten: ({ trace_id }) => {
-            usage.add(org_id, { bytes: stepBytes(created) })
-            return recordStepSpan(spans, trace_id, created.row, step, created.answer.decision_source, now)
-          }
-        })
+          isLocked
+        )
         switch (outcome._tag) {
           case "Written":
             return created.answer
           case "Saved":
-            return yield* resumeShared(principal, session_id, request, texts, outcome.step)
+            return yield* resume(principal, request, texts, key, outcome.step, isLocked)
           case "NotWritten":
             return undefined
         }
       })
 
-      /** Resumes a saved step without a lock. Undefined: it needs a transaction. */
-      const resumeShared = Effect.fnUntraced(function* (
-        principal: Principal,
-        session_id: SessionId,
+      /** Closes the windows of a saved step's approval that have passed, under the session's lock, and reads the step again. */
+      const closeWindows = Effect.fnUntraced(function* (
+        key: StepKey,
+        approval_id: ApprovalId,
+        now: Timestamp
+      ) {
+        const row = yield* Effect.orDie(lockApprovalForUpdate(sql, key.org_id, approval_id))
+        if (row === undefined)
+          return yield* Effect.die(new Error("A step's approval must exist as long as the step"))
+        const { transitions } = transition(stateOf(row), { _tag: "Time" }, now)
+        if (Arr.isReadonlyArrayNonEmpty(transitions))
+          yield* writer.write(transitionWrite(spans, row, transitions, null, now), true)
+        return (
+          (yield* writer.findStep(key)) ??
+          (yield* Effect.die(new Error("A locked session must keep its steps")))
+        )
+      })
+
+      /** A saved step after the windows that have passed are closed. Undefined: that needs the lock. */
+      const withoutPassedWindows = (key: StepKey, saved: ResumedStep, isLocked: boolean, now: Timestamp) => {
+        const { approval, approval_id } = saved
+        const dueAt = approval?.next_due_at ?? null
+        if (approval_id === null || dueAt === null || DateTime.isGreaterThan(dueAt, now))
+          return Effect.succeed(saved)
+        return isLocked ? closeWindows(key, approval_id, now) : Effect.undefined
+      }
+
+      /** The approval of a saved step, for its decision. The arguments of a proposal can be large, so only the answer reads them. */
+      const approvalOf = Effect.fnUntraced(function* (org_id: OrgId, { approval, approval_id }: ResumedStep) {
+        if (approval === null) return null
+        if (!approval.has_proposal || approval_id === null) return { ...approval, proposal: null }
+        const row = yield* Effect.orDie(findApproval(sql, org_id, approval_id))
+        return { ...approval, proposal: row === undefined ? null : toApproval(row).proposal }
+      })
+
+      /** Resumes a saved step. Undefined: it needs the session's lock. */
+      const resume = Effect.fnUntraced(function* (
+        { org_id }: Principal,
         request: StepRequest,
         texts: RequestTexts,
-        saved: ResumedStep
+        key: StepKey,
+        found: ResumedStep,
+        isLocked: boolean
       ) {
-        const { org_id } = principal
-        const { approval } = saved
-        if (saved.session_closed) return undefined
-        yield* requireResumable(saved, yield* texts.digestWith(saved), request)
-        yield* nextTurn
+        if (found.session_closed) return undefined
+        yield* requireResumable(found, yield* texts.digestWith(found), request)
+        if (!isLocked) yield* nextTurn
         // After the read: the request may have waited for its batch or its turns while a window ended, or while a person decided.
         const now = yield* clock.now
-        const list = yield* rules.cached(org_id)
-        if (list.revision !== saved.rules_revision) return undefined
+        const list = yield* isLocked ? rules.current(org_id) : rules.cached(org_id)
+        if (!isLocked && list.revision !== found.rules_revision) return undefined
+        const saved = yield* withoutPassedWindows(key, found, isLocked, now)
+        if (saved === undefined) return undefined
         // The digests are equal, so these are the arguments of the saved step.
         const ruling = list.compiled.evaluate({ ...saved, arguments: request.arguments })
-        // A window has passed, and a transaction has to close it.
-        const dueAt = approval?.next_due_at ?? null
-        if (dueAt !== null && DateTime.isLessThanOrEqualTo(dueAt, now)) return undefined
-        // The answer has the proposal's arguments, which a transaction reads.
-        if (approval?.has_proposal === true) return undefined
-        const answer = currentDecision(
-          saved,
-          approval === null ? null : { ...approval, proposal: null },
-          ruling
-        )
+        const answer = currentDecision(saved, yield* approvalOf(org_id, saved), ruling)
         if (answer.decision === saved.last_decision) return answer
-        // A pending approval can be decided until the write; a closed one never changes.
-        if (approval?.status === "pending" && ruling.effect !== "reject") return undefined
-        const outcome = yield* writer.write({
-          org_id,
-          session_id,
-          change: {
-            _tag: "Decision",
-            step_id: saved.step_id,
-            from: saved.last_decision,
-            to: answer.decision
+        // A pending approval can be decided until the write, but for the lock; a closed one never changes.
+        if (!isLocked && saved.approval?.status === "pending" && ruling.effect !== "reject") return undefined
+        const outcome = yield* writer.write(
+          {
+            org_id,
+            session_id: key.session_id,
+            change: {
+              _tag: "Decision",
+              step_id: saved.step_id,
+              from: saved.last_decision,
+              to: answer.decision
+            },
+            rules_revision: list.revision,
+            events: [stepGovernedEvent(answer, saved)],
+            published: [],
+            now,
+            onWritten: () => Effect.void
           },
-          rules_revision: list.revision,
-          events: [stepGovernedEvent(answer, saved)],
-          notification: null,
-          now,
-          onWritten: () => Effect.void
-        })
+          isLocked
+        )
         return outcome._tag === "Written" ? answer : undefined
       })
 
-      /** Records an outcome by a shared statement. Undefined: it needs a transaction. */
-      const completeShared = Effect.fnUntraced(function* (
+      /** Fails unless a saved step, whose last decision was not `allow`, is allowed now. */
+      const requireAllowedNow = Effect.fnUntraced(function* (
+        key: StepKey,
+        found: ResumedStep,
+        now: Timestamp
+      ) {
+        if (found.last_decision === "reject") return yield* stepNotAllowed
+        const saved = yield* withoutPassedWindows(key, found, true, now)
+        const stored = readArguments(sql, key.org_id, key.session_id, key.step_id)
+        const ruling = yield* rules.evaluate(key.org_id, found, stored)
+        if (saved === undefined) return yield* stepNotFound
+        const { decision } = currentDecision(saved, yield* approvalOf(key.org_id, saved), ruling)
+        return decision === "allow" ? saved : yield* stepNotAllowed
+      })
+
+      /** Records an outcome, without a lock or under the session's. Undefined: it needs the lock. */
+      const completeWith = Effect.fnUntraced(function* (
         { org_id }: Principal,
         session_id: SessionId,
         step_id: StepId,
-        report: OutcomeReport
+        report: OutcomeReport,
+        isLocked: boolean
       ) {
-        const saved = yield* writer.findStep({ org_id, session_id, step_id })
+        const key = { org_id, session_id, step_id }
+        const found = yield* writer.findStep(key)
+        if (found === undefined) return isLocked ? yield* stepNotFound : undefined
+        if (found.session_closed) return isLocked ? yield* sessionClosed : undefined
+        if (found.completed) return isLocked ? yield* alreadyCompleted : undefined
         // The current decision matters unless the agent has received `allow`.
-        if (saved === undefined || saved.session_closed || saved.completed || saved.last_decision !== "allow")
-          return undefined
+        const isAllowed = found.last_decision === "allow"
+        if (!isAllowed && !isLocked) return undefined
         const now = yield* clock.now
+        const saved = isAllowed ? found : yield* requireAllowedNow(key, found, now)
         const outcome = outcomeOf(step_id, report, now)
-        const result = yield* writer.write({
-          org_id,
-          session_id,
-          change: { _tag: "Outcome", outcome },
-          rules_revision: null,
-          events: [toolOutcomeEvent(outcome, saved.tool)],
-          notification: null,
-          now,
-          onWritten: ({ trace_id }) => {
-            usage.add(org_id, { bytes: outcomeBytes(report) })
-            return recordOutcomeSpan(
-              spans,
-              trace_id,
-              { org_id, session_id, step: saved, approval: saved.approval },
-              outcome
-            )
-          }
-        })
+        const result = yield* writer.write(
+          {
+            org_id,
+            session_id,
+            change: { _tag: "Outcome", outcome, last_decision: saved.last_decision },
+            rules_revision: null,
+            events: [toolOutcomeEvent(outcome, saved.tool)],
+            published: [],
+            now,
+            onWritten: ({ trace_id }) => {
+              usage.add(org_id, { bytes: outcomeBytes(report) })
+              return recordOutcomeSpan(
+                spans,
+                trace_id,
+                { org_id, session_id, step: saved, approval: saved.approval },
+                outcome
+              )
+            }
+          },
+          isLocked
+        )
         return result._tag === "Written" ? outcome : undefined
       })
 
@@ -237,23 +322,31 @@ export class Steps extends Context.Service<
           const isOwn = yield* facts.requireWritable(principal, session_id)
           yield* requireCapacity(principal.org_id, session_id, step.step_id)
           const texts = makeRequestTexts(principal, session_id, step)
-          const answer = (yield* isInTransaction)
-            ? undefined
-            : yield* checkShared(principal, session_id, step, texts)
-          if (answer !== undefined) return answer
-          // Not under the session's lock, where a repeated step is compared by it.
-          yield* texts.digestWith(step)
-          yield* nextTurn
-          return yield* yieldingOnly(inTransaction.check(principal, session_id, step, texts, isOwn))
+          return yield* writer.commit((isLocked) =>
+            isLocked
+              ? yieldingOnly(
+                  Effect.flatMap(lockSession(principal, session_id), (session) =>
+                    checkWith(principal, session_id, step, texts, isOwn, session)
+                  )
+                )
+              : Effect.tap(checkWith(principal, session_id, step, texts, isOwn, undefined), (answer) =>
+                  // Not under the session's lock, where a repeated step is compared by it.
+                  answer === undefined ? Effect.andThen(texts.digestWith(step), nextTurn) : Effect.void
+                )
+          )
         }),
         complete: Effect.fn("Steps.complete")(function* (session_id, step_id, given) {
           const principal = yield* Authorized("sessions.write")
           yield* facts.requireWritable(principal, session_id)
           const report = yield* redactError(principal.org_id, given)
-          const outcome = (yield* isInTransaction)
-            ? undefined
-            : yield* completeShared(principal, session_id, step_id, report)
-          return outcome ?? (yield* inTransaction.complete(principal.org_id, session_id, step_id, report))
+          return yield* writer.commit((isLocked) =>
+            isLocked
+              ? Effect.andThen(
+                  lockSession(principal, session_id),
+                  completeWith(principal, session_id, step_id, report, true)
+                )
+              : completeWith(principal, session_id, step_id, report, false)
+          )
         })
       })
     })

@@ -7,7 +7,7 @@ import {
   DecisionSource
 } from "../../domain/approvals/Approval.ts"
 import { ApprovalStage } from "../../domain/approvals/ApprovalStage.ts"
-import { type ApprovalState, nextTransitionAt } from "../../domain/approvals/ApprovalState.ts"
+import type { ApprovalState } from "../../domain/approvals/ApprovalState.ts"
 import {
   approvalsRequired,
   DEFAULT_QUORUM,
@@ -20,7 +20,7 @@ import type { CounterProposal } from "../../domain/approvals/CounterProposal.ts"
 import type { StoredProposal } from "../../domain/approvals/StoredProposal.ts"
 import { ApprovalId, KeyId, OrgId, SessionId, StepId, TaskId } from "../../domain/Ids.ts"
 import { JsonValue } from "../../domain/json/JsonValue.ts"
-import { formatTimestamp, TimestampFromDate, toDate } from "../../domain/Time.ts"
+import { formatTimestamp, TimestampFromDate } from "../../domain/Time.ts"
 import { lockOnNode } from "../store/Cluster.ts"
 import { onlyOrganization } from "../store/onlyOrganization.ts"
 import { textArray } from "../store/pgArrays.ts"
@@ -278,23 +278,4 @@ const toProposal = ({ arguments: text, expires_at, used_by }: StoredProposal): C
   ...(text === undefined ? {} : { arguments: parseArguments(text) }),
   expires_at,
   used_by
-})
-
-/** Inserts an approval. */
-export const insertApproval = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, row: ApprovalRow) {
-  const due = nextTransitionAt(stateOf(row))
-  const values = yield* Schema.encodeEffect(ApprovalRow)(row)
-  yield* sql`
-    INSERT INTO approvals ${sql.insert({
-      ...values,
-      // As text: the client would write a list as an array of PostgreSQL.
-      quorum: values.quorum === null ? null : JSON.stringify(values.quorum),
-      votes: values.votes === null ? null : JSON.stringify(values.votes),
-      proposed_by: values.proposed_by === null ? null : JSON.stringify(values.proposed_by),
-      approvals_required: approvalsRequired(row.quorum ?? DEFAULT_QUORUM),
-      approvals_given: row.votes?.length ?? 0,
-      arguments_bytes: values.arguments === null ? 0 : Buffer.byteLength(values.arguments),
-      next_due_at: due === null ? null : toDate(due)
-    })}
-  `
 })

@@ -493,11 +493,11 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Grants",
     Effect.gen(function* () {
       const { agent, decisionOf, grantFor, session_id } = yield* team("one statement")
       const sql = yield* SqlClient.SqlClient
-      /** Whether the step and its approval were inserted by one statement: by the same command of the same transaction. */
+      /** Whether the step and its approval were inserted by a statement of its own, which is the first of its transaction. */
       const isShared = Effect.fnUntraced(function* (session: SessionId, step_id: string) {
         assert.strictEqual(yield* decisionOf(step_id, { session, step_id }), "pending")
         const rows = yield* sql<{ readonly shared: boolean }>`
-          SELECT step.xmin = approval.xmin AND step.cmin = approval.cmin AS shared
+          SELECT step.xmin = approval.xmin AND step.cmin = '0' AND approval.cmin = '0' AS shared
           FROM governed_steps AS step
             JOIN approvals AS approval USING (org_id, approval_id)
           WHERE step.session_id = ${session}

@@ -1,5 +1,5 @@
 import { assert, layer } from "@effect/vitest"
-import { DateTime, Deferred, Effect, Fiber } from "effect"
+import { Array as Arr, DateTime, Deferred, Effect, Fiber } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { Authorized } from "../../../src/api/Authorization.ts"
 import { type KeyId, type OrgId, type SessionId, StepId } from "../../../src/domain/Ids.ts"
@@ -665,6 +665,7 @@ layer(service(), { excludeTestServices: true })("SessionWriter", (it) => {
         const now = yield* DateTime.now
         const outcome = (name: string) => ({
           _tag: "Outcome" as const,
+          last_decision: "allow" as const,
           outcome: { step_id: StepId.make(name), status: "failed" as const, error: null, occurred_at: now }
         })
         const changes: ReadonlyArray<SessionChange> = [
@@ -674,16 +675,17 @@ layer(service(), { excludeTestServices: true })("SessionWriter", (it) => {
           { _tag: "Decision", step_id: StepId.make("completed"), from: "allow", to: "reject" }
         ]
         for (const change of changes) {
-          const { _tag } = yield* writer.write({
+          const write = {
             org_id: session.org_id,
             session_id,
             change,
             rules_revision: null,
-            events: [{ type: "tool:outcome", step_id: null, payload: {} }],
-            notification: null,
+            events: Arr.of({ type: "tool:outcome" as const, step_id: null, payload: {} }),
+            published: [],
             now,
             onWritten: () => Effect.die(new Error("nothing is written"))
-          })
+          }
+          const { _tag } = yield* writer.write(write, false)
           assert.strictEqual(_tag, "NotWritten")
         }
         assert.deepStrictEqual(yield* eventsOf(session_id), before)

@@ -20,7 +20,6 @@ const counted: Readonly<Record<string, string>> = {
 /** The writes that count nothing, and why. */
 const uncounted: Readonly<Record<string, string>> = {
   "approvals/SessionWriter/stepChange.ts: INSERT INTO approvals": "new approvals are pending",
-  "approvals/approvalRows.ts: INSERT INTO approvals": "new approvals are pending",
   "approvals/proposalRows.ts: UPDATE approvals": "writes a counter-proposal of a closed approval, or its use",
   "delivery/Delivery/Retention.ts: DELETE FROM deliveries": "retention keeps counts",
   "delivery/expireEvents.ts: DELETE FROM ${sql(table)}": "tables of events",

@@ -7,6 +7,7 @@ import type { ApprovalRefusal } from "../../../domain/approvals/ApprovalState.ts
 import type { ApprovalId } from "../../../domain/Ids.ts"
 import type { Principal } from "../../../domain/identity/Principal.ts"
 import { inTurns, type LoopTurns } from "../../admission/LoopTurns.ts"
+import type { SessionWriter } from "../SessionWriter.ts"
 
 /** Approvals that one turn at the event loop prepares for the shared statement: some milliseconds of work. */
 const SLICE = 25
@@ -37,18 +38,14 @@ type Problem = Omit<DecisionRefusal, "detail"> & { readonly detail?: string }
 
 /** The parts of a decision. */
 export interface DecideParts<Refused> {
-  /** Decides by a statement that is shared with others; undefined if the decision needs a transaction. */
-  readonly decideShared: (
+  /** Decides, without a lock or under it. Undefined: the lock is needed. */
+  readonly decide: (
     principal: Principal,
     id: ApprovalId,
-    request: DecideRequest
-  ) => Effect.Effect<Decided | undefined>
-  /** Decides in a transaction of its own. */
-  readonly decideInTransaction: (
-    principal: Principal,
-    id: ApprovalId,
-    request: DecideRequest
-  ) => Effect.Effect<Decided, NotFound>
+    request: DecideRequest,
+    isLocked: boolean
+  ) => Effect.Effect<Decided | undefined, NotFound>
+  readonly commit: SessionWriter["Service"]["commit"]
   /** The problem for a refusal. */
   readonly refused: (refusal: ApprovalRefusal, approval: Approval) => Effect.Effect<never, Refused>
   readonly turns: LoopTurns
@@ -56,12 +53,12 @@ export interface DecideParts<Refused> {
 
 /**
  * Makes one decision on each of these approvals. All of them first share statements, of which a hundred take about four.
- * Decisions that need a transaction follow: while one of these held a session's lock, the shared statement would skip all
+ * Decisions that need a lock follow: while one of these held a session's lock, the shared statement would skip all
  * other approvals of that session.
  */
 export const makeDecideMany = <Refused extends Problem>({
-  decideInTransaction,
-  decideShared,
+  commit,
+  decide,
   refused,
   turns
 }: DecideParts<Refused>) =>
@@ -79,8 +76,10 @@ export const makeDecideMany = <Refused extends Problem>({
           Effect.forEach(
             slice,
             (id) =>
-              Effect.map(decideShared(principal, id, request), (decided) =>
-                decided === undefined ? undefined : withoutArguments(decided)
+              decide(principal, id, request, false).pipe(
+                Effect.map((decided) => (decided === undefined ? undefined : withoutArguments(decided))),
+                // Only the lock shows that there is none.
+                Effect.orElseSucceed(() => undefined)
               ),
             { concurrency: "unbounded" }
           )
@@ -100,7 +99,10 @@ export const makeDecideMany = <Refused extends Problem>({
     }
 
     const decideAlone = (approval_id: ApprovalId): Effect.Effect<DecisionResult> =>
-      Effect.andThen(turn, decideInTransaction(principal, approval_id, request)).pipe(
+      Effect.andThen(
+        turn,
+        commit((isLocked) => (isLocked ? decide(principal, approval_id, request, true) : Effect.undefined))
+      ).pipe(
         Effect.map(withoutArguments),
         Effect.matchEffect({
           onSuccess: resultOf,

@@ -33,7 +33,8 @@ interface CompletedTransition {
   readonly events: Arr.NonEmptyReadonlyArray<ApprovalTransitionEvent>
 }
 
-const complete = ({ row, transitions }: PendingTransition): CompletedTransition => {
+/** The row and the events of an approval after its transitions. */
+export const completeTransitions = ({ row, transitions }: PendingTransition): CompletedTransition => {
   const steps = Arr.map(transitions, ({ event, state }) => ({ event, row: withState(row, state) }))
   return {
     row: Arr.lastNonEmpty(steps).row,
@@ -56,7 +57,7 @@ export const recordTransitions = Effect.fnUntraced(function* (
   pending: Arr.NonEmptyReadonlyArray<PendingTransition>,
   now: Timestamp
 ) {
-  const completed = Arr.map(pending, complete)
+  const completed = Arr.map(pending, completeTransitions)
   const rows = Arr.map(completed, ({ row }) => row)
   yield* updateApprovals(deps.sql, rows)
   yield* deps.sql.afterCommit(countClosed(rows))
@@ -112,14 +113,3 @@ export const closedSpan = (trace_id: TraceId, row: ApprovalRow, now: Timestamp):
   const span = approvalSpan(trace_id, toApproval(row), now.epochMilliseconds)
   return { trace_id, count: 1, make: () => [span] }
 }
-
-/** `recordTransitions` for one approval. Without transitions it returns the row unchanged. */
-export const recordTransitionsOf = (
-  deps: RecordDeps,
-  row: ApprovalRow,
-  transitions: ReadonlyArray<ApprovalTransition>,
-  now: Timestamp
-) =>
-  Arr.isReadonlyArrayNonEmpty(transitions)
-    ? Effect.map(recordTransitions(deps, [{ row, transitions }], now), ([recorded]) => recorded)
-    : Effect.succeed(row)

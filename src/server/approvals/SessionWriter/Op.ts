@@ -1,10 +1,10 @@
 import type { Statement } from "effect/sql"
-import type { SessionChange, SessionWrite } from "./SessionWrite.ts"
+import type { PreparedWrite, SessionChange } from "./SessionWrite.ts"
 
 /** A write with its index in the batch, and its change. */
 export interface Op<Change extends SessionChange = SessionChange> {
   readonly op: number
-  readonly write: SessionWrite
+  readonly write: PreparedWrite
   readonly change: Change
 }
 

@@ -1,5 +1,6 @@
 import type { Array as Arr, Effect } from "effect"
 import type { StepDecision, StepOutcome } from "../../../domain/approvals/AgentSession.ts"
+import type { ApprovalTransitionEvent } from "../../../domain/approvals/ApprovalEvent.ts"
 import type { NewSessionEvent } from "../../../domain/approvals/SessionEvent.ts"
 import type { ApprovalId, OrgId, SessionId, StepId, TraceId } from "../../../domain/Ids.ts"
 import type { Timestamp } from "../../../domain/Time.ts"
@@ -25,17 +26,18 @@ export type SessionChange =
       readonly from: StepDecision
       readonly to: StepDecision
     }
-  /** The outcome of a step. Written if the step's last decision is `allow` and it has no outcome. */
-  | { readonly _tag: "Outcome"; readonly outcome: StepOutcome }
-  /** A transition of an approval. Written if the approval is in the state `from`. */
+  /** The outcome of a step. Written if `last_decision` was its last decision, and it has no outcome. */
+  | { readonly _tag: "Outcome"; readonly outcome: StepOutcome; readonly last_decision: StepDecision }
+  /** Transitions of an approval. Written if the approval is in the state `from`. */
   | {
       readonly _tag: "Transition"
       readonly from: ApprovalRow
       readonly to: ApprovalRow
-      readonly audit: NewAuditRow
+      /** The entry of the audit log; null if no person made a transition. */
+      readonly audit: NewAuditRow | null
     }
 
-/** A change of one session, with its events and its notification. */
+/** A change of one session, with its events. */
 export interface SessionWrite {
   readonly org_id: OrgId
   readonly session_id: SessionId
@@ -43,11 +45,16 @@ export interface SessionWrite {
   /** The revision of the rules that the change follows from; null if it does not depend on the rules. */
   readonly rules_revision: number | null
   readonly events: Arr.NonEmptyReadonlyArray<NewSessionEvent>
-  /** The event for webhook endpoints, or null. */
-  readonly notification: PreparedEvent | null
+  /** The events that webhook endpoints and mailboxes are notified of. */
+  readonly published: ReadonlyArray<ApprovalTransitionEvent>
   readonly now: Timestamp
   /** Runs after the write has committed, also if its caller has left meanwhile. */
   readonly onWritten: (written: Written) => Effect.Effect<void>
+}
+
+/** A write with its event for webhook endpoints, or null. */
+export interface PreparedWrite extends SessionWrite {
+  readonly notification: PreparedEvent | null
 }
 
 /** The result of a write that took effect. */

@@ -1,4 +1,6 @@
 import type { SqlClient, Statement } from "effect/sql"
+import type { OrgId } from "../../../domain/Ids.ts"
+import { onlyOrganization } from "../../store/onlyOrganization.ts"
 import { nextTransitionAt } from "../../../domain/approvals/ApprovalState.ts"
 import { approvalsRequired, DEFAULT_QUORUM } from "../../../domain/approvals/Quorum.ts"
 import { boolArray, float8Array, int4Array, textArray, timestamptzArray } from "../../store/pgArrays.ts"
@@ -6,20 +8,29 @@ import { stateOf } from "../approvalRows.ts"
 import type { ChangeOf, ChangePart, Op } from "./Op.ts"
 import { resumedStepJson } from "./ResumedStep.ts"
 
-/** The columns of a difference. Statements without one do not name them. */
-const SHADOW_COLUMNS = ["shadow_effect", "shadow_rule_id", "shadow_reason", "shadow_revision"]
+/** The columns that few steps have: the difference of the shadow rules, and what allowed the step. Statements without one do not name them. */
+const RARE_COLUMNS = [
+  "shadow_effect",
+  "shadow_rule_id",
+  "shadow_reason",
+  "shadow_revision",
+  "proposal_approval_id",
+  "grant_id"
+]
 
-/** Whether the shadow rules have another effect on one of the steps. */
-const hasDifference = (ops: ReadonlyArray<Op<ChangeOf<"Step">>>): boolean =>
-  ops.some(({ change }) => change.step.shadow_effect !== null)
+const hasRareColumns = (ops: ReadonlyArray<Op<ChangeOf<"Step">>>): boolean =>
+  ops.some(
+    ({ change: { step } }) =>
+      step.shadow_effect !== null || step.proposal_approval_id !== null || step.grant_id !== null
+  )
 
-/** More columns of a list, if a step has a difference. */
-const shadowColumns = (
+/** More columns of a list, if a step has them. */
+const rareColumns = (
   sql: SqlClient.SqlClient,
   ops: ReadonlyArray<Op<ChangeOf<"Step">>>,
   prefix: "" | "n."
 ): Statement.Fragment =>
-  sql.literal(hasDifference(ops) ? SHADOW_COLUMNS.map((column) => `, ${prefix}${column}`).join("") : "")
+  sql.literal(hasRareColumns(ops) ? RARE_COLUMNS.map((column) => `, ${prefix}${column}`).join("") : "")
 
 /** The steps of the writes. */
 export const newSteps = (sql: SqlClient.SqlClient, ops: ReadonlyArray<Op<ChangeOf<"Step">>>) => {
@@ -40,17 +51,19 @@ export const newSteps = (sql: SqlClient.SqlClient, ops: ReadonlyArray<Op<ChangeO
         ${textArray(steps.map((step) => step.reason))}::text[],
         ${textArray(steps.map((step) => step.approval_id))}::text[],
         ${textArray(steps.map((step) => step.requested_by_id))}::text[]${
-          hasDifference(ops)
+          hasRareColumns(ops)
             ? sql`,
         ${textArray(steps.map((step) => step.shadow_effect))}::text[],
         ${textArray(steps.map((step) => step.shadow_rule_id))}::text[],
         ${textArray(steps.map((step) => step.shadow_reason))}::text[],
-        ${int4Array(steps.map((step) => step.shadow_revision))}::int[]`
+        ${int4Array(steps.map((step) => step.shadow_revision))}::int[],
+        ${textArray(steps.map((step) => step.proposal_approval_id))}::text[],
+        ${textArray(steps.map((step) => step.grant_id))}::text[]`
             : sql.literal("")
         }
       ) AS n (
         op, step_id, task_id, tool, action_class, arguments, arguments_digest, rule_id, decision, reason, approval_id,
-        requested_by_id${shadowColumns(sql, ops, "")}
+        requested_by_id${rareColumns(sql, ops, "")}
       )
     )`
 }
@@ -59,17 +72,23 @@ export const newSteps = (sql: SqlClient.SqlClient, ops: ReadonlyArray<Op<ChangeO
  * The steps that were saved before, so that a resume takes no second statement. Their sessions are not locked. Steps are looked up first,
  * because most are new: each of the outer joins that follow is executed for a saved step only.
  */
-export const savedSteps = (sql: SqlClient.SqlClient) => sql`
+export const savedSteps = (sql: SqlClient.SqlClient, org_id: OrgId | undefined) => {
+  const ofOrganization = (table: string) => onlyOrganization(sql, `${table}.org_id`, org_id)
+  return sql`
   saved AS MATERIALIZED (
     SELECT o.op, ${sql.literal(resumedStepJson)} AS saved
     FROM new_steps n
       JOIN ops o ON o.op = n.op
       JOIN governed_steps step
         ON step.org_id = o.org_id AND step.session_id = o.session_id AND step.step_id = n.step_id
+          ${ofOrganization("step")}
       LEFT JOIN agent_sessions session ON session.org_id = step.org_id AND session.session_id = step.session_id
+        ${ofOrganization("session")}
       LEFT JOIN approvals approval ON approval.org_id = o.org_id AND approval.approval_id = step.approval_id
-      LEFT JOIN approval_rules rules ON rules.org_id = o.org_id
+        ${ofOrganization("approval")}
+      LEFT JOIN approval_rules rules ON rules.org_id = o.org_id ${ofOrganization("rules")}
   )`
+}
 
 /** The rows of the result for steps that were saved before. */
 export const savedRows = (sql: SqlClient.SqlClient) =>
@@ -95,11 +114,11 @@ export const stepChange = (
           inserted_steps AS (
             INSERT INTO governed_steps (
               org_id, session_id, step_id, task_id, tool, action_class, arguments, arguments_digest, rule_id, decision, reason,
-              approval_id, requested_by_id, requested_at${shadowColumns(sql, ops, "")}
+              approval_id, requested_by_id, requested_at${rareColumns(sql, ops, "")}
             )
             SELECT
               e.org_id, e.session_id, n.step_id, n.task_id, n.tool, n.action_class, n.arguments::json, n.arguments_digest, n.rule_id,
-              n.decision, n.reason, n.approval_id, n.requested_by_id, e.at${shadowColumns(sql, ops, "n.")}
+              n.decision, n.reason, n.approval_id, n.requested_by_id, e.at${rareColumns(sql, ops, "n.")}
             FROM new_steps n
               JOIN eligible e ON e.op = n.op
             ON CONFLICT (org_id, session_id, step_id) DO NOTHING

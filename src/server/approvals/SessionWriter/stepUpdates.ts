@@ -1,11 +1,14 @@
 import type { SqlClient } from "effect/sql"
+import type { OrgId } from "../../../domain/Ids.ts"
+import { onlyOrganization } from "../../store/onlyOrganization.ts"
 import { int4Array, textArray } from "../../store/pgArrays.ts"
 import type { ChangeOf, ChangePart, Op } from "./Op.ts"
 
 /** Stores other decisions of saved steps. */
 export const decisionChange = (
   sql: SqlClient.SqlClient,
-  ops: ReadonlyArray<Op<ChangeOf<"Decision">>>
+  ops: ReadonlyArray<Op<ChangeOf<"Decision">>>,
+  org_id: OrgId | undefined
 ): ReadonlyArray<ChangePart> =>
   ops.length === 0
     ? []
@@ -27,6 +30,7 @@ export const decisionChange = (
                 WHERE s.org_id = e.org_id
                   AND s.session_id = e.session_id
                   AND s.step_id = n.step_id
+                  ${onlyOrganization(sql, "s.org_id", org_id)}
                   AND s.outcome_at IS NULL
                   AND coalesce(s.last_decision, s.decision) = n.old_decision
                 RETURNING n.op
@@ -39,7 +43,8 @@ export const decisionChange = (
 /** Stores the outcomes of steps. */
 export const outcomeChange = (
   sql: SqlClient.SqlClient,
-  ops: ReadonlyArray<Op<ChangeOf<"Outcome">>>
+  ops: ReadonlyArray<Op<ChangeOf<"Outcome">>>,
+  org_id: OrgId | undefined
 ): ReadonlyArray<ChangePart> =>
   ops.length === 0
     ? []
@@ -60,14 +65,16 @@ export const outcomeChange = (
                       outcome.result === undefined ? null : JSON.stringify(outcome.result)
                     )
                   )}::text[],
-                  ${textArray(ops.map(({ change }) => change.outcome.error))}::text[]
-                ) AS n (op, step_id, status, result, error)
+                  ${textArray(ops.map(({ change }) => change.outcome.error))}::text[],
+                  ${textArray(ops.map(({ change }) => change.last_decision))}::text[]
+                ) AS n (op, step_id, status, result, error, last_decision)
                   JOIN eligible e ON e.op = n.op
                 WHERE s.org_id = e.org_id
                   AND s.session_id = e.session_id
                   AND s.step_id = n.step_id
+                  ${onlyOrganization(sql, "s.org_id", org_id)}
                   AND s.outcome_at IS NULL
-                  AND coalesce(s.last_decision, s.decision) = 'allow'
+                  AND coalesce(s.last_decision, s.decision) = n.last_decision
                 RETURNING n.op
               )`
           ],

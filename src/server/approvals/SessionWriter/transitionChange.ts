@@ -1,5 +1,7 @@
 import type { SqlClient } from "effect/sql"
+import type { OrgId } from "../../../domain/Ids.ts"
 import { appendedEntries, auditRowsTable } from "../../identity/auditWrites.ts"
+import { onlyOrganization } from "../../store/onlyOrganization.ts"
 import { boolArray, int4Array, textArray, timestamptzArray } from "../../store/pgArrays.ts"
 import { approvalCounts, countedApprovalColumns } from "../approvalCounts.ts"
 import { assignState, stateArrays, stateColumns } from "../Approvals/transitionRows.ts"
@@ -8,7 +10,8 @@ import type { ChangeOf, ChangePart, Op } from "./Op.ts"
 /** Stores transitions of approvals. */
 export const transitionChange = (
   sql: SqlClient.SqlClient,
-  ops: ReadonlyArray<Op<ChangeOf<"Transition">>>
+  ops: ReadonlyArray<Op<ChangeOf<"Transition">>>,
+  org_id: OrgId | undefined
 ): ReadonlyArray<ChangePart> => {
   if (ops.length === 0) return []
   const from = ops.map(({ change }) => change.from)
@@ -41,10 +44,11 @@ export const transitionChange = (
               AND a.status = n.old_status
               AND a.stage = n.old_stage
               -- A parameter has milliseconds; a row that something else has written may have microseconds.
-              AND date_trunc('milliseconds', a.expires_at) = n.old_expires_at
+              AND date_trunc('milliseconds', a.expires_at AT TIME ZONE 'UTC') = n.old_expires_at AT TIME ZONE 'UTC'
               AND a.expiring_notified = n.old_expiring_notified
               -- Votes are only added: their number tells whether a concurrent one was.
               AND a.approvals_given = n.old_approvals_given
+              ${onlyOrganization(sql, "a.org_id", org_id)}
             RETURNING n.op, ${sql.literal(countedApprovalColumns("a"))}
           )`
       ],
@@ -55,15 +59,24 @@ export const transitionChange = (
 }
 
 /** CTEs that write the transitions' entries of the audit log. */
-export const transitionEntries = (sql: SqlClient.SqlClient, ops: ReadonlyArray<Op<ChangeOf<"Transition">>>) =>
-  appendedEntries(sql, {
+export const transitionEntries = (
+  sql: SqlClient.SqlClient,
+  ops: ReadonlyArray<Op<ChangeOf<"Transition">>>,
+  org_id: OrgId | undefined
+) => {
+  const entries = ops.flatMap(({ change: { audit }, op, write }) =>
+    audit === null ? [] : [{ op, row: { ...audit, occurred_at: write.now } }]
+  )
+  return appendedEntries(sql, {
     entries: sql`
       SELECT entry.*
       FROM ${auditRowsTable(
         sql,
-        ops.map(({ change, write }) => ({ ...change.audit, occurred_at: write.now })),
-        ops.map(({ op }) => op)
+        entries.map(({ row }) => row),
+        entries.map(({ op }) => op)
       )}
         JOIN numbered a ON a.op = entry.number
-    `
+    `,
+    ...(org_id === undefined ? {} : { org_id })
   })
+}

@@ -21,10 +21,11 @@
  */
 import { type Array as Arr, Effect } from "effect"
 import type { SqlClient } from "effect/sql"
-import type { TraceId } from "../../../domain/Ids.ts"
+import type { OrgId, TraceId } from "../../../domain/Ids.ts"
 import { formatTimestamp } from "../../../domain/Time.ts"
 import type { EnqueueParts, InsertedDelivery } from "../../delivery/Delivery.ts"
 import { type PreparedEvent, subscriptions } from "../../notifications/PreparedEvent.ts"
+import { onlyOrganization } from "../../store/onlyOrganization.ts"
 import {
   boolArray,
   byteaArray,
@@ -38,8 +39,8 @@ import type { ChangeOf, Op } from "./Op.ts"
 import { decodeResumedStep, type ResumedStep } from "./ResumedStep.ts"
 import {
   approvalIdOf,
+  type PreparedWrite,
   type SessionChange,
-  type SessionWrite,
   shadowRevisionOf,
   type Written
 } from "./SessionWrite.ts"
@@ -71,11 +72,23 @@ interface ResultRow extends Omit<InsertedDelivery, "delivery_id"> {
   readonly refusal: Refusal | null
 }
 
-/** Runs the statement. `parts` are the delivery engine's, if any of the writes has deliveries. */
+interface StatementOptions {
+  /** The delivery engine's parts, if any of the writes has deliveries. */
+  readonly parts?: EnqueueParts | undefined
+  /** The organization of all writes, on a cluster. */
+  readonly org_id?: OrgId | undefined
+  /**
+   * Whether the caller's transaction has locked the sessions, read under the locks what the writes follow from, and writes the entries of
+   * the audit log: their premises hold.
+   */
+  readonly isLocked?: boolean
+}
+
+/** Runs the statement. */
 export const runWrites = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
-  writes: Arr.NonEmptyReadonlyArray<SessionWrite>,
-  parts: EnqueueParts | undefined
+  writes: Arr.NonEmptyReadonlyArray<PreparedWrite>,
+  { isLocked = false, org_id, parts }: StatementOptions
 ) {
   const ops = writes.map((write, op): Op => ({ op, write, change: write.change }))
   const notified = ops.flatMap(({ op, write }) =>
@@ -83,11 +96,12 @@ export const runWrites = Effect.fnUntraced(function* (
   )
   const steps = ops.filter(isOf("Step"))
   const transitions = ops.filter(isOf("Transition"))
+  const readsSaved = steps.length > 0 && !isLocked
   const changes = [
     ...stepChange(sql, steps),
-    ...decisionChange(sql, ops.filter(isOf("Decision"))),
-    ...outcomeChange(sql, ops.filter(isOf("Outcome"))),
-    ...transitionChange(sql, transitions)
+    ...decisionChange(sql, ops.filter(isOf("Decision")), org_id),
+    ...outcomeChange(sql, ops.filter(isOf("Outcome")), org_id),
+    ...transitionChange(sql, transitions, org_id)
   ]
   const fragments = [
     opsTable(sql, ops),
@@ -102,14 +116,18 @@ export const runWrites = Effect.fnUntraced(function* (
         ]),
     ...(parts === undefined ? [] : [parts.given]),
     ...(notified.length === 0 ? [] : [refusedNotifications(sql, parts !== undefined)]),
-    ...(steps.length === 0 ? [] : [newSteps(sql, steps), savedSteps(sql)]),
-    eligibleOps(sql, { notifies: notified.length > 0, steps: steps.length > 0 }),
+    ...(steps.length === 0 ? [] : [newSteps(sql, steps)]),
+    ...(readsSaved ? [savedSteps(sql, org_id)] : []),
+    isLocked
+      ? lockedOps(sql, org_id)
+      : eligibleOps(sql, { notifies: notified.length > 0, org_id, steps: steps.length > 0 }),
     ...changes.flatMap(({ ctes }) => ctes),
     appliedOps(
       sql,
-      changes.map(({ name }) => name)
+      changes.map(({ name }) => name),
+      org_id
     ),
-    ...(transitions.length === 0 ? [] : [transitionEntries(sql, transitions)]),
+    ...(transitions.length === 0 || isLocked ? [] : [transitionEntries(sql, transitions, org_id)]),
     ...changes.flatMap(({ inserts }) => inserts),
     ...(parts === undefined ? [] : [parts.insert(acceptedDeliveries(sql))]),
     ...changes.flatMap(({ counts = [] }) => counts),
@@ -119,7 +137,7 @@ export const runWrites = Effect.fnUntraced(function* (
   const rows = yield* sql<ResultRow>`
     WITH ${sql.join(", ", false)(fragments)}
     ${writtenRows(sql, parts !== undefined)}
-    ${steps.length === 0 ? sql.literal("") : savedRows(sql)}
+    ${readsSaved ? savedRows(sql) : sql.literal("")}
     ${notified.length === 0 ? sql.literal("") : refusedRows(sql)}
   `
   const written = new Map<number, Written>()
@@ -160,7 +178,7 @@ const opsTable = (sql: SqlClient.SqlClient, ops: ReadonlyArray<Op>) => sql`
 
 interface Notified {
   readonly op: number
-  readonly write: SessionWrite
+  readonly write: PreparedWrite
   readonly notification: PreparedEvent
 }
 
@@ -200,31 +218,50 @@ const refusedNotifications = (sql: SqlClient.SqlClient, delivers: boolean) =>
 
 const eligibleOps = (
   sql: SqlClient.SqlClient,
-  { notifies, steps }: { readonly notifies: boolean; readonly steps: boolean }
-) =>
-  sql.literal(`
+  {
+    notifies,
+    org_id,
+    steps
+  }: { readonly notifies: boolean; readonly org_id: OrgId | undefined; readonly steps: boolean }
+) => sql`
   eligible AS MATERIALIZED (
     SELECT o.*, s.trace_id
     FROM ops o
       JOIN agent_sessions s ON s.org_id = o.org_id AND s.session_id = o.session_id
-      LEFT JOIN approval_rules r ON r.org_id = o.org_id
+        ${onlyOrganization(sql, "s.org_id", org_id)}
+      LEFT JOIN approval_rules r ON r.org_id = o.org_id ${onlyOrganization(sql, "r.org_id", org_id)}
     WHERE s.closed_at IS NULL
       AND (o.rules_revision IS NULL OR o.rules_revision = coalesce(r.revision, 0))
-      ${steps ? "AND (o.shadow_revision IS NULL OR o.shadow_revision = coalesce(r.shadow_revision, 0))" : ""}
-      ${steps ? "AND NOT EXISTS (SELECT FROM saved WHERE saved.op = o.op)" : ""}
-      ${
-        steps
-          ? `-- A step that a counter-proposal or a grant may allow is decided in a transaction, which counts the use.
-             AND (NOT o.asks OR s.proposals_until IS NULL OR s.proposals_until <= o.at)
-             AND (NOT o.asks OR s.grants_until IS NULL OR s.grants_until <= o.at)`
-          : ""
-      }
-      ${notifies ? "AND NOT EXISTS (SELECT FROM refused WHERE refused.op = o.op)" : ""}
-    -- A batch must not wait for one session's lock: what is locked is written by the caller's own transaction.
+      ${sql.literal(`
+        ${steps ? "AND (o.shadow_revision IS NULL OR o.shadow_revision = coalesce(r.shadow_revision, 0))" : ""}
+        ${steps ? "AND NOT EXISTS (SELECT FROM saved WHERE saved.op = o.op)" : ""}
+        ${
+          steps
+            ? `-- A step that a counter-proposal or a grant may allow is decided under the session's lock, which counts the use.
+               AND (NOT o.asks OR s.proposals_until IS NULL OR s.proposals_until <= o.at)
+               AND (NOT o.asks OR s.grants_until IS NULL OR s.grants_until <= o.at)`
+            : ""
+        }
+        ${notifies ? "AND NOT EXISTS (SELECT FROM refused WHERE refused.op = o.op)" : ""}
+      `)}
+    -- A batch must not wait for one session's lock: its caller waits for it alone.
     FOR NO KEY UPDATE OF s SKIP LOCKED
-  )`)
+  )`
 
-const appliedOps = (sql: SqlClient.SqlClient, changes: ReadonlyArray<string>) => sql`
+/** The writes whose sessions the caller's transaction has locked. */
+const lockedOps = (sql: SqlClient.SqlClient, org_id: OrgId | undefined) => sql`
+  eligible AS MATERIALIZED (
+    SELECT o.*, s.trace_id
+    FROM ops o
+      JOIN agent_sessions s ON s.org_id = o.org_id AND s.session_id = o.session_id
+        ${onlyOrganization(sql, "s.org_id", org_id)}
+  )`
+
+const appliedOps = (
+  sql: SqlClient.SqlClient,
+  changes: ReadonlyArray<string>,
+  org_id: OrgId | undefined
+) => sql`
   applied AS MATERIALIZED (
     SELECT
       e.*,
@@ -241,6 +278,7 @@ const appliedOps = (sql: SqlClient.SqlClient, changes: ReadonlyArray<string>) =>
     ) added
     WHERE s.org_id = added.org_id
       AND s.session_id = added.session_id
+      ${onlyOrganization(sql, "s.org_id", org_id)}
     RETURNING s.org_id, s.session_id, s.last_event - added.count AS newest_before
   ), numbered AS MATERIALIZED (
     SELECT a.*, (r.newest_before + a.events_before)::bigint AS newest_before

@@ -1,39 +1,47 @@
-import { Effect, Option, Schema } from "effect"
+import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
-import { type GovernedStep, StepDecision, type StepOutcome } from "../../../domain/approvals/AgentSession.ts"
-import { RuleEffect } from "../../../domain/approvals/ApprovalRule.ts"
-import { ApprovalId, GrantId, KeyId, OrgId, RuleId, SessionId, StepId, TaskId } from "../../../domain/Ids.ts"
+import { StepDecision } from "../../../domain/approvals/AgentSession.ts"
+import type { RuleEffect } from "../../../domain/approvals/ApprovalRule.ts"
+import {
+  ApprovalId,
+  GrantId,
+  type KeyId,
+  type OrgId,
+  RuleId,
+  type SessionId,
+  StepId,
+  TaskId
+} from "../../../domain/Ids.ts"
 import { JsonValue } from "../../../domain/json/JsonValue.ts"
-import { TimestampFromDate, toDate } from "../../../domain/Time.ts"
+import { type Timestamp, TimestampFromDate } from "../../../domain/Time.ts"
 import { rowsOf } from "../../store/rows.ts"
 
 /** A row of `governed_steps` when it is inserted: the first request of a step, and its decision. */
-const StepRow = Schema.Struct({
-  org_id: OrgId,
-  session_id: SessionId,
-  step_id: StepId,
-  task_id: Schema.NullOr(TaskId),
-  tool: Schema.String,
-  action_class: Schema.String,
+export interface StepRow {
+  readonly org_id: OrgId
+  readonly session_id: SessionId
+  readonly step_id: StepId
+  readonly task_id: TaskId | null
+  readonly tool: string
+  readonly action_class: string
   /** JSON text; null if the agent sent no arguments, which differs from the text `null`. */
-  arguments: Schema.NullOr(Schema.String),
-  arguments_digest: Schema.String,
-  rule_id: Schema.NullOr(RuleId),
-  decision: StepDecision,
-  reason: Schema.String,
-  approval_id: Schema.NullOr(ApprovalId),
+  readonly arguments: string | null
+  readonly arguments_digest: string
+  readonly rule_id: RuleId | null
+  readonly decision: StepDecision
+  readonly reason: string
+  readonly approval_id: ApprovalId | null
   /** The approval whose counter-proposal allowed the step. */
-  proposal_approval_id: Schema.NullOr(ApprovalId),
-  grant_id: Schema.NullOr(GrantId),
-  requested_by_id: KeyId,
-  requested_at: TimestampFromDate,
-  /** Null unless the shadow rules have another effect; so are the three columns below. */
-  shadow_effect: Schema.NullOr(RuleEffect),
-  shadow_rule_id: Schema.NullOr(RuleId),
-  shadow_reason: Schema.NullOr(Schema.String),
-  shadow_revision: Schema.NullOr(Schema.Int)
-})
-export type StepRow = typeof StepRow.Type
+  readonly proposal_approval_id: ApprovalId | null
+  readonly grant_id: GrantId | null
+  readonly requested_by_id: KeyId
+  readonly requested_at: Timestamp
+  /** Null unless the shadow rules have another effect; so are the three members below. */
+  readonly shadow_effect: RuleEffect | null
+  readonly shadow_rule_id: RuleId | null
+  readonly shadow_reason: string | null
+  readonly shadow_revision: number | null
+}
 
 /** The columns of a saved step that a resume needs. */
 export const SavedStep = Schema.Struct({
@@ -54,31 +62,6 @@ export const SavedStep = Schema.Struct({
   completed: Schema.Boolean
 })
 export type SavedStep = typeof SavedStep.Type
-
-/** Inserts a step. */
-export const insertStep = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, row: StepRow) {
-  const values = yield* Schema.encodeEffect(StepRow)(row)
-  yield* sql`INSERT INTO governed_steps ${sql.insert(values)}`
-})
-
-const savedSteps = rowsOf(SavedStep)
-
-/** The saved step with this id. */
-export const findStep = (sql: SqlClient.SqlClient, org_id: OrgId, session_id: SessionId, step_id: StepId) =>
-  savedSteps
-    .first(
-      sql`
-    SELECT
-      step_id, task_id, tool, action_class, arguments_digest, rule_id, decision, reason, approval_id,
-      proposal_approval_id, grant_id, requested_at, coalesce(last_decision, decision) AS last_decision,
-      outcome_at IS NOT NULL AS completed
-    FROM governed_steps
-    WHERE org_id = ${org_id}
-      AND session_id = ${session_id}
-      AND step_id = ${step_id}
-  `
-    )
-    .pipe(Effect.map(Option.fromUndefinedOr))
 
 const argumentRows = rowsOf(Schema.Struct({ text: Schema.NullOr(Schema.String) }))
 
@@ -107,37 +90,3 @@ export const readArguments = (
       ),
       Effect.orDie
     )
-
-/** Stores the decision of the current response to the agent. */
-export const updateLastDecision = (
-  sql: SqlClient.SqlClient,
-  org_id: OrgId,
-  session_id: SessionId,
-  answer: GovernedStep
-) =>
-  sql`
-    UPDATE governed_steps
-    SET last_decision = ${answer.decision}
-    WHERE org_id = ${org_id}
-      AND session_id = ${session_id}
-      AND step_id = ${answer.step_id}
-  `
-
-/** Stores the outcome of a step. */
-export const updateOutcome = (
-  sql: SqlClient.SqlClient,
-  org_id: OrgId,
-  session_id: SessionId,
-  outcome: StepOutcome
-) =>
-  sql`
-    UPDATE governed_steps
-    SET
-      outcome_status = ${outcome.status},
-      outcome_result = ${outcome.result === undefined ? null : JSON.stringify(outcome.result)},
-      outcome_error = ${outcome.error},
-      outcome_at = ${toDate(outcome.occurred_at)}
-    WHERE org_id = ${org_id}
-      AND session_id = ${session_id}
-      AND step_id = ${outcome.step_id}
-  `

@@ -322,9 +322,13 @@ describe("makeDecideMany", () => {
       })
       const decided = (approval_id: ApprovalId) => ({ approval: { ...approval, approval_id }, refusal: null })
       const decideMany = makeDecideMany({
-        // Half of them need a transaction.
-        decideShared: (_, id) => Effect.succeed(ids.indexOf(id) % 2 === 0 ? decided(id) : undefined),
-        decideInTransaction: (_, id) => Effect.succeed(decided(id)),
+        // Half of them need the lock.
+        decide: (_, id, _request, isLocked) =>
+          Effect.succeed(isLocked || ids.indexOf(id) % 2 === 0 ? decided(id) : undefined),
+        commit: (attempt) =>
+          Effect.flatMap(attempt(true), (answer) =>
+            answer === undefined ? Effect.die("none is undefined under the lock") : Effect.succeed(answer)
+          ),
         refused: () => Effect.die("none is refused"),
         turns: makeLoopTurns()
       })
