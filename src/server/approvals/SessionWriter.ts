@@ -17,17 +17,18 @@
  * same code reads, decides and writes again under the session's lock, where nothing can change meanwhile: because the session was locked, a
  * grant might allow the step, a queue is near its limit, rules or endpoints have changed, or the step is large. There the write is the
  * same statement for this request alone.
- * On a Citus cluster every change is made under the lock: the coordinator would run each insert of a shared statement apart.
+ * On a Citus cluster a shared statement serves the requests of one organization, on whose node it runs.
  */
 import { Array as Arr, Clock, Context, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { monotonicMillis } from "../concurrency/monotonicMillis.ts"
-import { Delivery } from "../delivery/Delivery.ts"
+import type { OrgId } from "../../domain/Ids.ts"
+import { Delivery, type EnqueueParts } from "../delivery/Delivery.ts"
 import { recordEntry } from "../identity/auditWrites.ts"
 import { Notifications } from "../notifications/Notifications.ts"
-import { afterCommit, atomic, isInTransaction, isLostRace } from "../store/transaction.ts"
+import { afterCommit, atomic, isInTransaction, isLostRace, transaction } from "../store/transaction.ts"
 import { ABANDONED_WRITE_MILLIS, makeStatementBatcher } from "../store/makeStatementBatcher.ts"
-import { isCluster } from "../store/Cluster.ts"
+import { isCluster, lockOnNode } from "../store/Cluster.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { SessionSignals } from "./SessionSignals.ts"
 import { type ApprovalKey, type ApprovalRow, findApprovalsByKey } from "./approvalRows.ts"
@@ -120,7 +121,10 @@ export class SessionWriter extends Context.Service<
         }
       }
 
-      const runBatch = Effect.fnUntraced(function* (writes: Arr.NonEmptyReadonlyArray<PreparedWrite>) {
+      const runBatch = Effect.fnUntraced(function* (
+        writes: Arr.NonEmptyReadonlyArray<PreparedWrite>,
+        org_id: OrgId | undefined
+      ) {
         // Of writes with the same target the statement gets the first; the others wait for the lock, after it.
         const byTarget = new Map<string, PreparedWrite>()
         for (const write of writes) {
@@ -130,10 +134,17 @@ export class SessionWriter extends Context.Service<
         const distinct = Arr.fromIterable(byTarget.values())
         if (!Arr.isArrayNonEmpty(distinct)) return []
         const deliveries = distinct.flatMap(({ notification }) => notification?.deliveries ?? [])
+        // On a cluster the organization must not leave its node between the lock and the writes.
+        const run = (parts?: EnqueueParts) => {
+          const statement = runWrites(sql, distinct, { org_id, parts })
+          return org_id === undefined
+            ? statement
+            : Effect.provideService(transaction(lockOnNode(sql, org_id, statement)), SqlClient.SqlClient, sql)
+        }
         const { inserted, refused, saved, written } = yield* deliveries.length === 0
-          ? runWrites(sql, distinct, {})
+          ? run()
           : delivery.enqueueWith(deliveries, (parts) =>
-              Effect.map(runWrites(sql, distinct, { parts }), (result) => ({
+              Effect.map(run(parts), (result) => ({
                 inserted: result.inserted,
                 result
               }))
@@ -169,9 +180,11 @@ export class SessionWriter extends Context.Service<
         // lock, one that serves all waiting requests takes a tenth less processor time.
         maxInFlight: 1,
         abandonedMillis: ABANDONED_WRITE_MILLIS,
-        run: (writes: Arr.NonEmptyReadonlyArray<PreparedWrite>) =>
+        run: (writes, org_id) =>
           // A lost race is no fault of the writes: each is made under the lock.
-          Effect.catchIf(runBatch(writes), isLostRace, () => Effect.succeed(writes.map(() => notWritten)))
+          Effect.catchIf(runBatch(writes, org_id), isLostRace, () =>
+            Effect.succeed(writes.map(() => notWritten))
+          )
       })
 
       const findSteps = yield* makeStatementBatcher({
@@ -193,7 +206,7 @@ export class SessionWriter extends Context.Service<
       const writeShared = Effect.fnUntraced(function* (write: SessionWrite) {
         const { now, org_id, published } = write
         const [event, ...further] = published
-        if (clustered || isLarge(write) || further.length > 0 || (yield* isInTransaction)) return notWritten
+        if (isLarge(write) || further.length > 0 || (yield* isInTransaction)) return notWritten
         const notification = event === undefined ? null : yield* notifications.prepare(org_id, event, now)
         if (notification === undefined) return notWritten
         if (notification !== null && longQueues.isPaused(org_id, notification.deliveries)) return notWritten

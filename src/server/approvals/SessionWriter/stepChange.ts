@@ -93,7 +93,7 @@ export const savedSteps = (sql: SqlClient.SqlClient, org_id: OrgId | undefined) 
 /** The rows of the result for steps that were saved before. */
 export const savedRows = (sql: SqlClient.SqlClient) =>
   sql.literal(
-    "UNION ALL SELECT op, NULL, NULL, NULL, false, 0, NULL, NULL, NULL, NULL, saved, NULL FROM saved"
+    "UNION ALL SELECT op, NULL::text, NULL::float8, NULL::text, false, 0, NULL::float8, NULL::int, NULL::int, NULL::float8, saved, NULL::text FROM saved"
   )
 
 /** Inserts new steps, and the approvals of steps that wait. */

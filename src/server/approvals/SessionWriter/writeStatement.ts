@@ -2,13 +2,13 @@
  * The statement that commits the writes of many requests. Each write is applied whole or not at all:
  *
  * ```
- *  ops ──▶ eligible ──▶ changed ──▶ applied ──▶ raised ──▶ numbered ──▶ session_events, approvals, audit_log,
- *          locks the    inserts or  numbers     raises                  approval_events, deliveries, delivery_queue
- *          session      updates     the events  last_event
+ *  ops ──▶ sessions ──▶ eligible ──▶ changed ──▶ applied ──▶ raised ──▶ numbered ──▶ session_events, approvals, audit_log,
+ *          locks them   checks the   inserts or  numbers     raises                  approval_events, deliveries, delivery_queue
+ *                       premises     updates     the events  last_event
  * ```
  *
- * - `eligible` locks each session's row, skipping rows that another transaction has locked, and checks the
- *   preconditions of the writes: the session is open, the rules and the endpoints have not changed, no destination is
+ * - `sessions` locks each session's row, skipping rows that another transaction has locked.
+ * - `eligible` checks the preconditions of the writes: the session is open, the rules and the endpoints have not changed, no destination is
  *   near its queue limit, and no counter-proposal or standing grant may answer for a question.
  * - `changed` applies each change under a condition of its own: PostgreSQL evaluates it on the newest version of the
  *   row, so of two concurrent writes one is applied.
@@ -111,16 +111,16 @@ export const runWrites = Effect.fnUntraced(function* (
           notifiedTable(sql, notified),
           subscriptions(
             sql,
-            notified.map((one) => one.notification)
+            notified.map((one) => one.notification),
+            org_id
           )
         ]),
     ...(parts === undefined ? [] : [parts.given]),
     ...(notified.length === 0 ? [] : [refusedNotifications(sql, parts !== undefined)]),
     ...(steps.length === 0 ? [] : [newSteps(sql, steps)]),
     ...(readsSaved ? [savedSteps(sql, org_id)] : []),
-    isLocked
-      ? lockedOps(sql, org_id)
-      : eligibleOps(sql, { notifies: notified.length > 0, org_id, steps: steps.length > 0 }),
+    sessionsOf(sql, ops, { isLocked, org_id }),
+    eligibleOps(sql, { isLocked, notifies: notified.length > 0, org_id, steps: steps.length > 0 }),
     ...changes.flatMap(({ ctes }) => ctes),
     appliedOps(
       sql,
@@ -216,45 +216,65 @@ const refusedNotifications = (sql: SqlClient.SqlClient, delivers: boolean) =>
     }
   )`)
 
+/** The sessions of the writes, locked. Alone, since Citus cannot lock rows of a join with other rows. */
+const sessionsOf = (
+  sql: SqlClient.SqlClient,
+  ops: ReadonlyArray<Op>,
+  { isLocked, org_id }: { readonly isLocked: boolean; readonly org_id: OrgId | undefined }
+) => sql`
+  sessions AS MATERIALIZED (
+    SELECT s.org_id, s.session_id, s.trace_id, s.closed_at, s.proposals_until, s.grants_until
+    FROM agent_sessions s
+    WHERE ${
+      org_id === undefined
+        ? sql.literal("(s.org_id, s.session_id) IN (SELECT org_id, session_id FROM ops)")
+        : sql`s.org_id = ${org_id} AND s.session_id = ANY (${textArray(ops.map(({ write }) => write.session_id))}::text[])`
+    }
+    ${
+      isLocked
+        ? sql.literal("")
+        : sql.literal(`-- A batch must not wait for one session's lock: its caller waits for it alone.
+    FOR NO KEY UPDATE OF s SKIP LOCKED`)
+    }
+  )`
+
+/** The writes whose premises hold: all of them if the caller's transaction has checked them under the lock. */
 const eligibleOps = (
   sql: SqlClient.SqlClient,
   {
+    isLocked,
     notifies,
     org_id,
     steps
-  }: { readonly notifies: boolean; readonly org_id: OrgId | undefined; readonly steps: boolean }
+  }: {
+    readonly isLocked: boolean
+    readonly notifies: boolean
+    readonly org_id: OrgId | undefined
+    readonly steps: boolean
+  }
 ) => sql`
   eligible AS MATERIALIZED (
     SELECT o.*, s.trace_id
     FROM ops o
-      JOIN agent_sessions s ON s.org_id = o.org_id AND s.session_id = o.session_id
-        ${onlyOrganization(sql, "s.org_id", org_id)}
+      JOIN sessions s ON s.org_id = o.org_id AND s.session_id = o.session_id
+      ${
+        isLocked
+          ? sql.literal("")
+          : sql`
       LEFT JOIN approval_rules r ON r.org_id = o.org_id ${onlyOrganization(sql, "r.org_id", org_id)}
     WHERE s.closed_at IS NULL
       AND (o.rules_revision IS NULL OR o.rules_revision = coalesce(r.revision, 0))
-      ${sql.literal(`
-        ${steps ? "AND (o.shadow_revision IS NULL OR o.shadow_revision = coalesce(r.shadow_revision, 0))" : ""}
-        ${steps ? "AND NOT EXISTS (SELECT FROM saved WHERE saved.op = o.op)" : ""}
-        ${
-          steps
-            ? `-- A step that a counter-proposal or a grant may allow is decided under the session's lock, which counts the use.
-               AND (NOT o.asks OR s.proposals_until IS NULL OR s.proposals_until <= o.at)
-               AND (NOT o.asks OR s.grants_until IS NULL OR s.grants_until <= o.at)`
-            : ""
-        }
-        ${notifies ? "AND NOT EXISTS (SELECT FROM refused WHERE refused.op = o.op)" : ""}
-      `)}
-    -- A batch must not wait for one session's lock: its caller waits for it alone.
-    FOR NO KEY UPDATE OF s SKIP LOCKED
-  )`
-
-/** The writes whose sessions the caller's transaction has locked. */
-const lockedOps = (sql: SqlClient.SqlClient, org_id: OrgId | undefined) => sql`
-  eligible AS MATERIALIZED (
-    SELECT o.*, s.trace_id
-    FROM ops o
-      JOIN agent_sessions s ON s.org_id = o.org_id AND s.session_id = o.session_id
-        ${onlyOrganization(sql, "s.org_id", org_id)}
+      ${sql.literal(
+        steps
+          ? `AND (o.shadow_revision IS NULL OR o.shadow_revision = coalesce(r.shadow_revision, 0))
+      AND NOT EXISTS (SELECT FROM saved WHERE saved.op = o.op)
+      -- A step that a counter-proposal or a grant may allow is decided under the session's lock, which counts the use.
+      AND (NOT o.asks OR s.proposals_until IS NULL OR s.proposals_until <= o.at)
+      AND (NOT o.asks OR s.grants_until IS NULL OR s.grants_until <= o.at)`
+          : ""
+      )}
+      ${sql.literal(notifies ? "AND NOT EXISTS (SELECT FROM refused WHERE refused.op = o.op)" : "")}`
+      }
   )`
 
 const appliedOps = (
@@ -351,5 +371,5 @@ const writtenRows = (sql: SqlClient.SqlClient, delivers: boolean) =>
 
 const refusedRows = (sql: SqlClient.SqlClient) =>
   sql.literal(
-    "UNION ALL SELECT op, NULL, NULL, NULL, false, 0, NULL, NULL, NULL, NULL, NULL, refusal FROM refused"
+    "UNION ALL SELECT op, NULL::text, NULL::float8, NULL::text, false, 0, NULL::float8, NULL::int, NULL::int, NULL::float8, NULL::text, refusal FROM refused"
   )
