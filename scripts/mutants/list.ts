@@ -43,8 +43,8 @@ export const mutants: ReadonlyArray<Mutant> = [
   ]),
   ...mutantsOf("server/delivery/Delivery/Replay.ts", "server/delivery/Delivery/Replay.test.ts", [
     [
-      "yield* lockDestination(org_id, destination_id) const rows = yield* sql<{ readonly status",
-      "const rows = yield* sql<{ readonly status"
+      "yield* lockDestination(org_id, destination_id) const rows = yield* lockOnNode(",
+      "const rows = yield* lockOnNode("
     ],
     ["yield* lockDestination(org_id, destination_id) const capacity", "const capacity"]
   ]),

@@ -1,5 +1,6 @@
 import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
+import { lockOnNode } from "../store/Cluster.ts"
 import { idBound, SessionId } from "../../domain/Ids.ts"
 import { toDate } from "../../domain/Time.ts"
 import type { StoredUsage } from "../identity/StoredUsage.ts"
@@ -42,7 +43,10 @@ export const deleteExpiredSession = Effect.fnUntraced(function* (
         AND occurred_at >= ${toDate(cutoff)}
     )`
   ]
-  const found = yield* sessionRows.all(sql`
+  const found = yield* lockOnNode(
+    sql,
+    org_id,
+    sessionRows.all(sql`
     SELECT session_id
     FROM agent_sessions AS session
     WHERE ${sql.and([sql`org_id = ${org_id}`, sql`session_id < ${idBound("ses", cutoff, 0)}`, ...conditions])}
@@ -50,6 +54,7 @@ export const deleteExpiredSession = Effect.fnUntraced(function* (
     LIMIT ${MAX_SESSIONS}
     FOR UPDATE SKIP LOCKED
   `)
+  )
   let sessions = 0
   let isWhole = true
   for (const { session_id } of found) {

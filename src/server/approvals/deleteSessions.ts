@@ -1,5 +1,6 @@
 import { Effect, Schema } from "effect"
 import type { SqlClient, Statement } from "effect/sql"
+import { lockOnNode } from "../store/Cluster.ts"
 import { type OrgId, SessionId, TraceId } from "../../domain/Ids.ts"
 import type { Timestamp } from "../../domain/Time.ts"
 import { rowBytes, type StoredUsage } from "../identity/StoredUsage.ts"
@@ -50,12 +51,16 @@ export const deleteSession = Effect.fnUntraced(function* (
   session_id: SessionId,
   { conditions = [], keepsCounts, now, usage }: SessionDeletion
 ) {
-  const session = yield* sessionRows.first(sql`
+  const session = yield* lockOnNode(
+    sql,
+    org_id,
+    sessionRows.first(sql`
     SELECT trace_id, coalesce(octet_length(metadata::text), 0) AS metadata_bytes
     FROM agent_sessions AS session
     WHERE ${sql.and([sql`org_id = ${org_id}`, sql`session_id = ${session_id}`, ...conditions])}
     FOR UPDATE
   `)
+  )
   if (session === undefined) return { isGone: true, sessions: 0 }
   let isGone = true
   let freed = 0

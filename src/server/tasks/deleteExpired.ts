@@ -1,5 +1,6 @@
 import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
+import { lockOnNode } from "../store/Cluster.ts"
 import type { DeletedCounts } from "../../domain/deletion/Deletion.ts"
 import { FeedbackStatus } from "../../domain/tasks/Feedback.ts"
 import { FeedbackId, idBound, type OrgId, RunId, TraceId } from "../../domain/Ids.ts"
@@ -119,13 +120,17 @@ export const deleteExpiredRuns = Effect.fnUntraced(function* (
     WHERE tasks.org_id = ${org_id}
     LIMIT ${MAX_RUNS}
   `)
-  const locked = yield* traceRows.all(sql`
+  const locked = yield* lockOnNode(
+    sql,
+    org_id,
+    traceRows.all(sql`
     SELECT trace_id
     FROM runs
     WHERE org_id = ${org_id}
       AND trace_id = ANY(${textArray(candidates.map(({ trace_id }) => trace_id))})
     FOR UPDATE SKIP LOCKED
   `)
+  )
   const lockedTraces = new Set(locked.map(({ trace_id }) => trace_id))
   const runs = candidates.filter(({ trace_id }) => lockedTraces.has(trace_id))
   // Not more feedback than one transaction deletes. A run with more than that loses it first.
@@ -133,7 +138,10 @@ export const deleteExpiredRuns = Effect.fnUntraced(function* (
   const [first] = selected
   const limit = first === undefined ? 0 : mostFeedback(first.metadata_bytes)
   const isPart = first !== undefined && first.feedback > limit
-  const found = yield* feedbackRows.all(sql`
+  const found = yield* lockOnNode(
+    sql,
+    org_id,
+    feedbackRows.all(sql`
     SELECT feedback_id, trace_id, status, bytes
     FROM feedback
     WHERE org_id = ${org_id}
@@ -142,6 +150,7 @@ export const deleteExpiredRuns = Effect.fnUntraced(function* (
     LIMIT ${isPart ? limit : MAX_FEEDBACK}::int
     FOR UPDATE
   `)
+  )
   // Staged since the runs were selected.
   const staged = new Set(found.flatMap(({ status, trace_id }) => (status === "staged" ? [trace_id] : [])))
   const feedback = found.filter(({ trace_id }) => !staged.has(trace_id))
@@ -178,7 +187,10 @@ export const deleteExpiredFeedback = Effect.fnUntraced(function* (
   usage: StoredUsage["Service"],
   { cutoff, org_id }: Expiry
 ) {
-  const expired = yield* weighedRows.all(sql`
+  const expired = yield* lockOnNode(
+    sql,
+    org_id,
+    weighedRows.all(sql`
     SELECT
       feedback_id, trace_id, status, bytes,
       CASE
@@ -199,6 +211,7 @@ export const deleteExpiredFeedback = Effect.fnUntraced(function* (
     LIMIT ${MAX_FEEDBACK}
     FOR UPDATE SKIP LOCKED
   `)
+  )
   const feedback = firstOf(expired, ({ metadata_bytes }) => 1 / mostFeedback(metadata_bytes))
   yield* deleteFeedbackRows(sql, usage, org_id, feedback)
   const result: ExpiredDeletion = {

@@ -1,5 +1,6 @@
 import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
+import { lockOnNode } from "../store/Cluster.ts"
 import { FeedbackStatus } from "../../domain/tasks/Feedback.ts"
 import { FeedbackId, type OrgId, type TaskId, TraceId } from "../../domain/Ids.ts"
 import type { Timestamp } from "../../domain/Time.ts"
@@ -96,7 +97,10 @@ export const deleteRuns = Effect.fnUntraced(function* (
 ) {
   yield* requireTransaction
   const { org_id, trace_ids } = selection
-  const runs = yield* runRows.all(sql`
+  const runs = yield* lockOnNode(
+    sql,
+    org_id,
+    runRows.all(sql`
     SELECT
       trace_id,
       coalesce(bytes, octet_length(input::text) + coalesce(octet_length(answer::text), 0) + octet_length(metadata::text)) AS bytes
@@ -106,6 +110,7 @@ export const deleteRuns = Effect.fnUntraced(function* (
     ORDER BY trace_id
     FOR UPDATE
   `)
+  )
   const found = yield* lockFeedbackOf(sql, org_id, trace_ids)
   const feedback = firstOf(found, options)
   const erased = yield* eraseExamplesOf(sql, usage, selection, feedback, options, hasLock)
@@ -136,7 +141,10 @@ export const deleteRuns = Effect.fnUntraced(function* (
 })
 
 const lockFeedbackOf = (sql: SqlClient.SqlClient, org_id: OrgId, trace_ids: ReadonlyArray<TraceId>) =>
-  feedbackRows.all(sql`
+  lockOnNode(
+    sql,
+    org_id,
+    feedbackRows.all(sql`
     SELECT feedback_id, status, bytes
     FROM feedback
     WHERE org_id = ${org_id}
@@ -145,6 +153,7 @@ const lockFeedbackOf = (sql: SqlClient.SqlClient, org_id: OrgId, trace_ids: Read
     LIMIT ${MAX_DELETED_FEEDBACK + 1}
     FOR UPDATE
   `)
+  )
 
 /** Whether an example may have been made from feedback. Not only if it is promoted: a promotion may be about to commit. */
 const isCorrection = ({ status }: FeedbackToDelete): boolean => status !== "recorded"
@@ -227,7 +236,10 @@ const deleteFeedbackRows = Effect.fnUntraced(function* (
 
 /** Locks feedback that a scan has found, except feedback that was deleted meanwhile, until the transaction ends. */
 export const lockFeedback = (sql: SqlClient.SqlClient, org_id: OrgId, ids: ReadonlyArray<FeedbackId>) =>
-  feedbackRows.all(sql`
+  lockOnNode(
+    sql,
+    org_id,
+    feedbackRows.all(sql`
     SELECT feedback_id, status, bytes
     FROM feedback
     WHERE org_id = ${org_id}
@@ -235,13 +247,18 @@ export const lockFeedback = (sql: SqlClient.SqlClient, org_id: OrgId, ids: Reado
     ORDER BY feedback_id
     FOR UPDATE
   `)
+  )
 
 /** Finds feedback of the organization with its task, and locks it until the transaction ends. */
 export const lockFeedbackForDeletion = (sql: SqlClient.SqlClient, org_id: OrgId, id: FeedbackId) =>
-  feedbackRows.first(sql`
+  lockOnNode(
+    sql,
+    org_id,
+    feedbackRows.first(sql`
     SELECT feedback_id, status, bytes
     FROM feedback
     WHERE org_id = ${org_id}
       AND feedback_id = ${id}
     FOR UPDATE
   `)
+  )

@@ -1,5 +1,6 @@
 import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
+import { lockOnNode } from "../store/Cluster.ts"
 import type { PageRequest } from "../../api/Pagination.ts"
 import { type Deletion, DeletionKind, DeletionStatus } from "../../domain/deletion/Deletion.ts"
 import { DeletionId, KeyId, OrgId, TaskId } from "../../domain/Ids.ts"
@@ -163,7 +164,10 @@ export const lockDueDeletion = (sql: SqlClient.SqlClient, now: Timestamp) =>
       LIMIT ${MAX_CANDIDATES}
     `,
     ({ deletion_id, org_id }) =>
-      deletionRows.first(sql`
+      lockOnNode(
+        sql,
+        org_id,
+        deletionRows.first(sql`
         SELECT ${sql.literal(columns)}
         FROM deletions
         WHERE org_id = ${org_id}
@@ -171,6 +175,7 @@ export const lockDueDeletion = (sql: SqlClient.SqlClient, now: Timestamp) =>
           AND due_at <= ${toDate(now)}
         FOR NO KEY UPDATE SKIP LOCKED
       `)
+      )
   )
 
 /** Writes the progress of a locked deletion. It is due again at `due_at`; never, if that is null. */

@@ -6,6 +6,7 @@
  */
 import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
+import { lockOnNode } from "../store/Cluster.ts"
 import type { DeletedCounts } from "../../domain/deletion/Deletion.ts"
 import { ComparisonId, ExampleId, FeedbackId, type OrgId, RunId, TaskId, TraceId } from "../../domain/Ids.ts"
 import type { EndUser } from "../../domain/tasks/EndUser.ts"
@@ -283,7 +284,10 @@ export const deleteResults = Effect.fnUntraced(function* (
   cursor: string | null,
   { dataset_id, deletesComparisons }: { readonly dataset_id?: string; readonly deletesComparisons: boolean }
 ) {
-  const comparison = yield* comparisonRows.first(sql`
+  const comparison = yield* lockOnNode(
+    sql,
+    org_id,
+    comparisonRows.first(sql`
     SELECT comparison_id
     FROM comparisons
     WHERE org_id = ${org_id}
@@ -294,6 +298,7 @@ export const deleteResults = Effect.fnUntraced(function* (
     LIMIT 1
     FOR UPDATE
   `)
+  )
   if (comparison === undefined) return { cursor: null } satisfies StepResult
   const { comparison_id } = comparison
   const [deleted] = yield* sql<{ readonly rows: number; readonly bytes: number }>`

@@ -1,6 +1,7 @@
 /** Statements for transitions of many approvals at a time: due approvals, pending approvals of a session, and their new states. */
 import { Array as Arr, DateTime, Effect } from "effect"
 import type { SqlClient, Statement } from "effect/sql"
+import { lockOnNode } from "../../store/Cluster.ts"
 import { nextTransitionAt } from "../../../domain/approvals/ApprovalState.ts"
 import type { ApprovalId, OrgId, SessionId } from "../../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../../domain/Time.ts"
@@ -185,9 +186,8 @@ export const lockDueApprovals = (
   after: DueCursor,
   limit: number,
   org_id?: OrgId
-) =>
-  Effect.map(
-    sql<RawRow>`
+) => {
+  const due = sql<RawRow>`
       SELECT ${sql.literal(dueApprovalColumns)}
       FROM approvals
         JOIN agent_sessions USING (org_id, session_id)
@@ -197,6 +197,6 @@ export const lockDueApprovals = (
       ORDER BY approvals.next_due_at, approvals.approval_id
       LIMIT ${limit}
       FOR NO KEY UPDATE OF agent_sessions, approvals SKIP LOCKED
-    `,
-    Arr.map(decodeRow)
-  )
+    `
+  return Effect.map(org_id === undefined ? due : lockOnNode(sql, org_id, due), Arr.map(decodeRow))
+}

@@ -169,14 +169,18 @@ export const lockSessionForUpdate = Effect.fnUntraced(function* (
   org_id: OrgId,
   session_id: SessionId
 ) {
-  const locked = lockedRows.first(sql`
+  const locked = yield* lockOnNode(
+    sql,
+    org_id,
+    lockedRows.first(sql`
     SELECT task_id, closed_at IS NOT NULL AS closed, created_by_id, proposals_until, grants_until
     FROM agent_sessions
     WHERE org_id = ${org_id}
       AND session_id = ${session_id}
     FOR NO KEY UPDATE
   `)
-  return Option.fromUndefinedOr(yield* lockOnNode(sql, org_id, locked))
+  )
+  return Option.fromUndefinedOr(locked)
 })
 
 const LockedSession = Schema.Struct({

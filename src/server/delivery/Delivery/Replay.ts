@@ -1,5 +1,6 @@
 import { DateTime, Effect } from "effect"
 import type { SqlClient } from "effect/sql"
+import { lockOnNode } from "../../store/Cluster.ts"
 import { notFound } from "../../../api/notFound.ts"
 import { NotReplayable, QueueFull } from "../../../api/Problems.ts"
 import type { OrgId } from "../../../domain/Ids.ts"
@@ -79,14 +80,18 @@ export const makeReplay = (
     yield* atomically(
       Effect.gen(function* () {
         yield* lockDestination(org_id, destination_id)
-        const rows = yield* sql<{ readonly status: string; readonly channel: string }>`
-          SELECT status, channel
-          FROM deliveries
-          WHERE org_id = ${org_id}
-            AND destination_id = ${destination_id}
-            AND delivery_id = ${delivery_id}
-          FOR UPDATE
-        `
+        const rows = yield* lockOnNode(
+          sql,
+          org_id,
+          sql<{ readonly status: string; readonly channel: string }>`
+            SELECT status, channel
+            FROM deliveries
+            WHERE org_id = ${org_id}
+              AND destination_id = ${destination_id}
+              AND delivery_id = ${delivery_id}
+            FOR UPDATE
+          `
+        )
         const row = rows[0]
         if (row === undefined) return yield* notFound("delivery")
         if (row.status !== "failed") {
@@ -113,19 +118,23 @@ export const makeReplay = (
     return yield* atomically(
       Effect.gen(function* () {
         yield* lockDestination(org_id, destination_id)
-        const rows = yield* sql<{
-          readonly delivery_id: string
-          readonly status: string
-          readonly channel: string
-        }>`
-          SELECT delivery_id, status, channel
-          FROM deliveries
-          WHERE org_id = ${org_id}
-            AND destination_id = ${destination_id}
-            AND delivery_id = ANY(${textArray(ids)}::text[])
-          ORDER BY delivery_id
-          FOR UPDATE
-        `
+        const rows = yield* lockOnNode(
+          sql,
+          org_id,
+          sql<{
+            readonly delivery_id: string
+            readonly status: string
+            readonly channel: string
+          }>`
+            SELECT delivery_id, status, channel
+            FROM deliveries
+            WHERE org_id = ${org_id}
+              AND destination_id = ${destination_id}
+              AND delivery_id = ANY(${textArray(ids)}::text[])
+            ORDER BY delivery_id
+            FOR UPDATE
+          `
+        )
         const outcomes = new Map(rows.map((row): [string, ReplayOfMany] => [row.delivery_id, "not_failed"]))
         const failed = rows.filter(({ status }) => status === "failed")
         const [first] = failed

@@ -1,5 +1,6 @@
 import { Array as Arr, Effect, Option, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
+import { lockOnNode } from "../../store/Cluster.ts"
 import { ApprovalEventType, type WebhookEventType } from "../../../domain/approvals/ApprovalEvent.ts"
 import { DeliveryId, EndpointId, type EventId, KeyId, OrgId } from "../../../domain/Ids.ts"
 import type { Actor } from "../../../domain/identity/Principal.ts"
@@ -79,13 +80,17 @@ export const lockEndpointForShare = (
   onlyVerified: boolean
 ) =>
   Effect.map(
-    sql<{ readonly active: boolean; readonly version: string }>`
+    lockOnNode(
+      sql,
+      org_id,
+      sql<{ readonly active: boolean; readonly version: string }>`
       SELECT active AND (verified_at IS NOT NULL OR NOT ${onlyVerified}::boolean) AS active, xmin::text AS version
       FROM notification_endpoints
       WHERE org_id = ${org_id}
         AND endpoint_id = ${endpoint_id}
       FOR KEY SHARE
-    `,
+    `
+    ),
     (rows) => rows[0]
   )
 
@@ -170,13 +175,17 @@ export const lockSecretForUpdate = Effect.fnUntraced(function* (
   org_id: OrgId,
   endpoint_id: EndpointId
 ) {
-  const rows = yield* sql<{ readonly secret: Uint8Array }>`
+  const rows = yield* lockOnNode(
+    sql,
+    org_id,
+    sql<{ readonly secret: Uint8Array }>`
     SELECT secret
     FROM notification_endpoints
     WHERE org_id = ${org_id}
       AND endpoint_id = ${endpoint_id}
     FOR NO KEY UPDATE
   `
+  )
   return Option.map(Arr.head(rows), (row) => row.secret)
 })
 

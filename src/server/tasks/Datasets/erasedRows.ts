@@ -1,6 +1,7 @@
 import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { createHash } from "node:crypto"
+import { lockOnNode } from "../../store/Cluster.ts"
 import { contentHash } from "../../../domain/tasks/ContentDigest.ts"
 import { JsonObject } from "../../../domain/tasks/Dataset.ts"
 import type { EndUser } from "../../../domain/tasks/EndUser.ts"
@@ -167,7 +168,10 @@ export const eraseExamples = Effect.fnUntraced(function* (
 ) {
   let freed = 0
   for (const chunk of chunksByBytes(examples)) {
-    const rows = yield* contentRows.all(sql`
+    const rows = yield* lockOnNode(
+      sql,
+      org_id,
+      contentRows.all(sql`
       SELECT example_id, input, answer
       FROM dataset_examples
       WHERE org_id = ${org_id}
@@ -175,6 +179,7 @@ export const eraseExamples = Effect.fnUntraced(function* (
         AND example_id = ANY(${textArray(chunk.map(({ example_id }) => example_id))})
       FOR UPDATE
     `)
+    )
     yield* sql`
       INSERT INTO erased_examples (org_id, task_id, example_id, first_version, until_version, content_hash, erased_at)
       SELECT ${org_id}, ${task_id}, example_id, first_version, until_version, content_hash, ${toDate(now)}

@@ -1,5 +1,6 @@
 import { Array as Arr, Effect, Option, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
+import { lockOnNode } from "../../store/Cluster.ts"
 import { notFound } from "../../../api/notFound.ts"
 import { JsonObject } from "../../../domain/tasks/Dataset.ts"
 import { DatasetId, FeedbackId, type OrgId, type TaskId, TraceId } from "../../../domain/Ids.ts"
@@ -30,8 +31,8 @@ export const readStaged = (
   task_id: TaskId,
   ids: ReadonlyArray<FeedbackId> | undefined,
   lock: "" | "FOR NO KEY UPDATE"
-) =>
-  stagedRows.all(sql`
+) => {
+  const rows = stagedRows.all(sql`
     SELECT
       feedback_id, trace_id, reviewed_at AS staged_at, input_digest,
       bytes + input_bytes AS bytes
@@ -43,6 +44,8 @@ export const readStaged = (
     ORDER BY feedback_id
     ${sql.literal(lock)}
   `)
+  return lock === "" ? rows : lockOnNode(sql, org_id, rows)
+}
 
 /** Counts the staged corrections of a task. */
 export const countStaged = (sql: SqlClient.SqlClient, org_id: OrgId, task_id: TaskId) =>

@@ -1,5 +1,6 @@
 import { Array as Arr, Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
+import { lockOnNode } from "../../store/Cluster.ts"
 import { EventId, OrgId, TelemetryDestinationId } from "../../../domain/Ids.ts"
 import { ScoreFormat, TraceMode } from "../../../domain/telemetry/TelemetryDestination.ts"
 import { transaction } from "../../store/transaction.ts"
@@ -78,7 +79,7 @@ export const storeBatches = Effect.fnUntraced(function* (
   const organization = sameOrganization(buffers)
   return yield* transaction(
     Effect.gen(function* () {
-      const locked = yield* destinationRows.all(sql`
+      const destinationsOf = destinationRows.all(sql`
         SELECT org_id, destination_id, content, trace, scores, waiting_spans::float8 AS waiting_spans
         FROM telemetry_destinations
         WHERE org_id = ANY(${textArray([...buffers].map(({ org_id }) => org_id))}::text[])
@@ -86,6 +87,9 @@ export const storeBatches = Effect.fnUntraced(function* (
         ORDER BY org_id
         FOR NO KEY UPDATE
       `)
+      const locked = yield* organization === undefined
+        ? destinationsOf
+        : lockOnNode(sql, organization, destinationsOf)
       const destinations = new Map(locked.map((row) => [row.destination_id, row]))
       const gone = [...buffers].filter(({ destination_id }) => !destinations.has(destination_id))
       const counts = new Map(

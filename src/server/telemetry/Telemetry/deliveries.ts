@@ -1,5 +1,6 @@
 import { Effect } from "effect"
 import type { SqlClient } from "effect/sql"
+import { lockOnNode } from "../../store/Cluster.ts"
 import { notFound } from "../../../api/notFound.ts"
 import { NotReplayable, QueueFull } from "../../../api/Problems.ts"
 import { type OrgId, TelemetryDeliveryId, type TelemetryDestinationId } from "../../../domain/Ids.ts"
@@ -58,7 +59,10 @@ export const makeDeliveries = (
     id: TelemetryDestinationId,
     delivery_id: TelemetryDeliveryId
   ) {
-    yield* sql`
+    yield* lockOnNode(
+      sql,
+      org_id,
+      sql`
       SELECT 1 AS locked
       FROM deliveries
       WHERE org_id = ${org_id}
@@ -66,6 +70,7 @@ export const makeDeliveries = (
         AND delivery_id = ${delivery_id}
       FOR UPDATE
     `
+    )
     return yield* lockDestinationForUpdate(sql, org_id, id)
   })
 

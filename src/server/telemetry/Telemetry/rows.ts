@@ -1,5 +1,6 @@
 import { Array as Arr, Effect, Option, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
+import { lockOnNode } from "../../store/Cluster.ts"
 import { KeyId, OrgId, TelemetryDestinationId } from "../../../domain/Ids.ts"
 import { Compression, ScoreFormat, TraceMode } from "../../../domain/telemetry/TelemetryDestination.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
@@ -116,13 +117,17 @@ export const lockDestinationForUpdate = (
   org_id: OrgId,
   destination_id: TelemetryDestinationId
 ) =>
-  hasRow(sql`
-    SELECT 1 AS locked
-    FROM telemetry_destinations
-    WHERE org_id = ${org_id}
-      AND destination_id = ${destination_id}
-    FOR NO KEY UPDATE
-  `)
+  lockOnNode(
+    sql,
+    org_id,
+    hasRow(sql`
+      SELECT 1 AS locked
+      FROM telemetry_destinations
+      WHERE org_id = ${org_id}
+        AND destination_id = ${destination_id}
+      FOR NO KEY UPDATE
+    `)
+  )
 
 /** Inserts a destination. Returns false if the organization already has one. */
 export const insertDestination = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, row: DestinationRow) {
