@@ -1,8 +1,8 @@
+import { Cause, Effect, FiberMap, Latch } from "effect"
 import {
   formatMessage,
   INTERNAL_ERROR,
   type JsonObject,
-  type RpcError,
   type RpcId,
   type RpcOutcome,
   type RpcRequest
@@ -13,136 +13,115 @@ import { describe } from "./describe.ts"
 /** Time between progress notifications. Clients wait a minute by default. */
 const PROGRESS_MILLIS = 10_000
 
-/** A call of a tool that the client waits for. */
-export interface OpenCall {
-  readonly abort: AbortController
-  /** Whether it waits for a person. */
-  isHeld: boolean
-  /** Whether it was sent to the server. */
+/** A request of the client, which a fiber works on. */
+export interface ClientRequest extends RpcRequest {
+  /** Open while the request waits for a person, and at its end. */
+  readonly atRest: Latch.Latch
+  /** Whether the client expects no response: it has one, or cancelled the request. */
+  isAnswered: boolean
+  /** Whether the server may have got it. Its fiber is not interrupted then. */
   isSent: boolean
-  /** The schema of its arguments. */
-  schema: unknown
 }
+
+export type ClientRequests = Effect.Success<ReturnType<typeof makeClientRequests>>
 
 /** The requests of the client, and the gate's messages to it. */
-export interface ClientRequests {
-  /** Requests without a response. */
-  readonly count: () => number
-  /** Whether a request with this id is worked on, or has no response. */
-  readonly isOpen: (id: RpcId) => boolean
-  /** Registers a request, which has no response yet. */
-  readonly begin: (request: RpcRequest) => void
-  /** Registers a request as a call of a tool. */
-  readonly beginCall: (request: RpcRequest) => OpenCall
-  readonly findCall: (id: RpcId) => OpenCall | undefined
-  readonly calls: () => Iterable<readonly [RpcId, OpenCall]>
-  /** Whether a request has no response yet. */
-  readonly isUnanswered: (id: RpcId) => boolean
-  /** Answers a request. */
-  readonly answer: (id: RpcId, outcome: RpcOutcome) => Promise<void>
-  /** Answers a request with the line of the server's response. */
-  readonly answerWith: (id: RpcId, line: string) => Promise<void>
-  readonly fail: (id: RpcId, code: number, message: string) => Promise<void>
-  readonly notify: (method: string, params?: JsonObject) => void
-  /** Waits, with notifications that keep the client from giving up. */
-  readonly withProgress: <A>(request: RpcRequest, message: string, wait: () => Promise<A>) => Promise<A>
-  /** Works on a request, which is answered with an error if that fails. */
-  readonly track: (request: RpcRequest, working: Promise<void>) => void
-  /** Whether requests are worked on. */
-  readonly hasWork: () => boolean
-  /** Whether every request waits for a person, or for events without an end. */
-  readonly isIdle: () => boolean
-}
-
-export const makeClientRequests = ({
+export const makeClientRequests = Effect.fnUntraced(function* ({
   log,
   write
 }: {
   /** Sends a line to the client. */
   readonly write: (line: string) => Promise<void>
   readonly log: (line: string) => void
-}): ClientRequests => {
-  /** Methods of the requests without a response. */
-  const unanswered = new Map<RpcId, string>()
-  const openCalls = new Map<RpcId, OpenCall>()
-  const work = new Set<Promise<void>>()
+}) {
+  const open = new Map<RpcId, ClientRequest>()
+  const fibers = yield* FiberMap.make<RpcId>()
 
-  const notify: ClientRequests["notify"] = (method, params) => {
-    write(formatMessage(params === undefined ? { method } : { method, params })).catch(ignore)
+  const notify = (method: string, params?: JsonObject): void => {
+    write(formatMessage(params === undefined ? { method } : { method, params })).catch(() => undefined)
   }
 
-  const answer: ClientRequests["answer"] = async (id, outcome) => {
-    unanswered.delete(id)
-    await write(formatMessage({ id, ...outcome }))
-  }
+  /** Answers a request with the line of the server's response, unless it is answered. */
+  const answerWith = (id: RpcId, line: string): Effect.Effect<void> =>
+    Effect.suspend(() => {
+      const request = open.get(id)
+      if (request?.isAnswered === true) return Effect.void
+      if (request !== undefined) request.isAnswered = true
+      // A client that reads nothing does not hold the end of the gate up.
+      return Effect.interruptible(Effect.promise(() => write(line)))
+    })
 
-  const fail: ClientRequests["fail"] = (id, code, message) => {
-    const error: RpcError = { code, message }
-    return answer(id, { error })
-  }
+  const answer = (id: RpcId, outcome: RpcOutcome): Effect.Effect<void> =>
+    answerWith(id, formatMessage({ id, ...outcome }))
+
+  const fail = (id: RpcId, code: number, message: string): Effect.Effect<void> =>
+    answer(id, { error: { code, message } })
+
+  const isBusy = ({ atRest, method }: ClientRequest): boolean =>
+    method !== "subscriptions/listen" && !Latch.isOpen(atRest)
 
   return {
-    count: () => unanswered.size,
-    isOpen: (id) => unanswered.has(id) || openCalls.has(id),
-    begin: ({ id, method }) => void unanswered.set(id, method),
-    beginCall: ({ id }) => {
-      const call: OpenCall = {
-        abort: new AbortController(),
-        isHeld: false,
-        isSent: false,
-        schema: undefined
-      }
-      openCalls.set(id, call)
-      return call
-    },
-    findCall: (id) => openCalls.get(id),
-    calls: () => openCalls,
-    isUnanswered: (id) => unanswered.has(id),
     answer,
-    answerWith: async (id, line) => {
-      unanswered.delete(id)
-      await write(line)
-    },
+    answerWith,
     fail,
     notify,
-    withProgress: async (request, message, wait) => {
+    count: () => open.size,
+    find: (id: unknown): ClientRequest | undefined =>
+      typeof id === "string" || typeof id === "number" ? open.get(id) : undefined,
+
+    /** Registers a request. */
+    begin: (message: RpcRequest): ClientRequest => {
+      const request = { ...message, atRest: Latch.makeUnsafe(false), isAnswered: false, isSent: false }
+      open.set(message.id, request)
+      return request
+    },
+
+    /** Works on a request in a fiber. The request is answered with an error if that fails. */
+    start: (request: ClientRequest, work: Effect.Effect<void>) =>
+      work.pipe(
+        Effect.catchCause((cause) => {
+          const error = describe(Cause.squash(cause))
+          log(`${request.method} failed: ${error}`)
+          return fail(request.id, INTERNAL_ERROR, `The gate failed: ${error}`)
+        }),
+        Effect.ensuring(Effect.sync(() => open.delete(request.id))),
+        Effect.ensuring(request.atRest.open),
+        FiberMap.run(fibers, request.id)
+      ),
+
+    /** Waits for a person, with notifications that keep the client from giving up. */
+    hold: <A>(request: ClientRequest, message: string, wait: Effect.Effect<A>): Effect.Effect<A> => {
       const progressToken = progressTokenOf(request.params)
-      if (progressToken === undefined) return wait()
       let count = 0
-      const tick = () => {
+      const tick = Effect.sync(() => {
         count++
         // Progress must increase, and that of the server comes after it: steps that are smaller than any of its own.
         notify("notifications/progress", { progressToken, progress: count / 1_000_000, message })
-      }
-      tick()
-      const timer = setInterval(tick, PROGRESS_MILLIS)
-      try {
-        return await wait()
-      } finally {
-        clearInterval(timer)
-      }
-    },
-    track: (request, working) => {
-      const tracked = working
-        .catch(async (error: unknown) => {
-          log(`${request.method} failed: ${describe(error)}`)
-          if (!unanswered.has(request.id)) return
-          await fail(request.id, INTERNAL_ERROR, `The gate failed: ${describe(error)}`)
-        })
-        .catch((error: unknown) => log(describe(error)))
-        .finally(() => {
-          unanswered.delete(request.id)
-          openCalls.delete(request.id)
-          work.delete(tracked)
-        })
-      work.add(tracked)
-    },
-    hasWork: () => work.size > 0,
-    isIdle: () =>
-      [...unanswered].every(
-        ([id, method]) => method === "subscriptions/listen" || openCalls.get(id)?.isHeld === true
+      })
+      const ticking = Effect.forever(Effect.andThen(tick, Effect.sleep(PROGRESS_MILLIS)))
+      return Effect.acquireUseRelease(
+        request.atRest.open,
+        () => (progressToken === undefined ? wait : Effect.raceFirst(wait, ticking)),
+        () => request.atRest.close
       )
-  }
-}
+    },
 
-const ignore = (): void => undefined
+    /** Interrupts a request that was not sent, and does not answer it. */
+    interrupt: (request: ClientRequest): Effect.Effect<void> =>
+      Effect.suspend(() => {
+        request.isAnswered = true
+        return FiberMap.remove(fibers, request.id)
+      }),
+    unsent: (): ReadonlyArray<ClientRequest> => [...open.values()].filter(({ isSent }) => !isSent),
+
+    /** Waits until every request waits for a person, or for events without an end. */
+    drained: Effect.gen(function* () {
+      for (let busy = [...open.values()].filter(isBusy); busy.length > 0;) {
+        yield* Effect.forEach(busy, ({ atRest }) => atRest.await, { discard: true })
+        busy = [...open.values()].filter(isBusy)
+      }
+    }),
+    /** Waits until no request is open. */
+    finished: FiberMap.awaitEmpty(fibers)
+  }
+})

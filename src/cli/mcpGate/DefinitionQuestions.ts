@@ -1,5 +1,6 @@
+import { Effect } from "effect"
 import type { ToolCall } from "../../adapters/toolGate.ts"
-import { type ChangedDefinition, type DefinitionsOptions, subjectOf } from "./Definitions.ts"
+import { type ChangedDefinition, subjectOf } from "./Definitions.ts"
 import { digestOf } from "./digest.ts"
 import type { GovernedCalls } from "./GovernedCalls.ts"
 
@@ -10,33 +11,22 @@ const TOOL_PREFIX = "mcp."
 export const DEFINITION_CLASS = "definition"
 
 /** Asks people about changed definitions. */
-export interface DefinitionQuestions {
-  readonly ask: DefinitionsOptions["ask"]
-  /** Whether people are asked at the moment. */
-  readonly isPending: () => boolean
-}
-
 export const makeDefinitionQuestions = ({
   approvalUrl,
   calls,
   log,
-  server,
-  signal
+  server
 }: {
   readonly calls: Pick<GovernedCalls, "ask" | "report" | "waitForPerson">
   readonly approvalUrl: (approval: string | null) => string
   /** Name of the server in the question. */
   readonly server: string
-  /** Aborted when the gate stops. */
-  readonly signal: AbortSignal
   readonly log: (line: string) => void
-}): DefinitionQuestions => {
+}) => {
   let pending = 0
 
-  const ask = async (
-    change: ChangedDefinition,
-    notify: (question: string) => void
-  ): Promise<"approved" | "rejected" | undefined> => {
+  /** Asks, with the place of the question for `notify`. Undefined: the question could not be asked. */
+  const ask = Effect.fnUntraced(function* (change: ChangedDefinition, notify: (question: string) => void) {
     const call: ToolCall = {
       id: `definition_${digestOf([change.part, change.tool, change.digest]).slice(0, 32)}`,
       tool: `${TOOL_PREFIX}${change.part}`,
@@ -48,24 +38,28 @@ export const makeDefinitionQuestions = ({
         new: change.new
       }
     }
-    let verdict = await calls.ask(call, undefined, { signal, wait: false })
+    let verdict = yield* calls.ask(call)
     if (verdict.verdict === "pending") {
       const url = approvalUrl(verdict.decision.approval_id)
       notify(`A person is asked to approve it: ${url}`)
       log(`${subjectOf(change)}: a person is asked to approve the change: ${url}`)
       pending++
-      verdict = await calls.waitForPerson(call, signal)
+      verdict = yield* calls.waitForPerson(call)
       pending--
     }
     if (verdict.verdict === "allow") {
-      await calls.report(call, undefined, { status: "succeeded", result: { accepted: change.digest } })
+      yield* calls.report(call, { status: "succeeded", result: { accepted: change.digest } })
       return "approved"
     }
     if (verdict.verdict === "pending") return undefined
     if (verdict.cause === "executed") return "approved"
     notify(verdict.message)
     return verdict.cause === "unreachable" || verdict.cause === "refused" ? undefined : "rejected"
-  }
+  })
 
-  return { ask, isPending: () => pending > 0 }
+  return {
+    ask,
+    /** Whether people are asked, also when the gate was stopped meanwhile. */
+    isPending: (): boolean => pending > 0
+  }
 }

@@ -22,7 +22,7 @@ const PinFile = Schema.fromJsonString(Pin)
 const MAX_TOOLS = 2_000
 const MAX_DEFINITION_CHARACTERS = 500_000
 
-/** What is defined: a tool, the server's instructions for models, or its name and description of itself. */
+/** The defined thing: a tool, the server's instructions for models, or its name and description of itself. */
 export type DefinitionPart = "tool_definition" | "instructions" | "server_info"
 
 /** A definition that awaits approval. */
@@ -48,20 +48,6 @@ export type KnownTool =
   /** Its definition changed. `question`: where a person can approve it, as a sentence. */
   | { readonly state: "changed"; readonly question: string | undefined }
 
-export interface Definitions {
-  /** What a server says of itself, for the client: if it changed, the accepted value. Null: nothing. */
-  readonly examinePart: (
-    part: Exclude<DefinitionPart, "tool_definition">,
-    value: Schema.Json
-  ) => Promise<Schema.Json>
-  /** The definitions of a page for the client: changed ones with their accepted definition, added ones not at all. */
-  readonly examine: (page: ReadonlyArray<unknown>) => Promise<ReadonlyArray<unknown>>
-  /** The last page was examined: tools that appear from now on are additions. */
-  readonly listed: () => Promise<void>
-  /** Undefined: the server has not listed it. */
-  readonly find: (tool: string) => KnownTool | undefined
-}
-
 export interface DefinitionsOptions {
   readonly directory: string
   /** Whether changes are accepted without asking anybody. */
@@ -78,13 +64,13 @@ export interface DefinitionsOptions {
   readonly log: (line: string) => void
 }
 
-const ignore = (): void => undefined
+export type Definitions = Awaited<ReturnType<typeof openDefinitions>>
 
 /**
- * Pins the definitions of a server's tools and what it says of itself, all members of them: the first ones are trusted, and changed ones are used only after a person
- * approved them. Until then their text reaches no model: it could mislead it.
+ * Pins the definitions of a server's tools and its description of itself, with all members: the first ones are trusted, and changed ones are
+ * used only after a person approved them. Until then their text reaches no model: it could mislead it.
  */
-export const openDefinitions = async (options: DefinitionsOptions): Promise<Definitions> => {
+export const openDefinitions = async (options: DefinitionsOptions) => {
   const { acceptsChanges, ask, log, onChange } = options
   const directory = path.join(options.directory, "tools")
   const listedFile = path.join(options.directory, "listed")
@@ -153,20 +139,6 @@ export const openDefinitions = async (options: DefinitionsOptions): Promise<Defi
     })
   }
 
-  const askAboutTool = (
-    change: ChangedDefinition & { readonly tool: string },
-    definition: ToolDefinition
-  ) => {
-    known.set(change.tool, { state: "changed", question: undefined })
-    const notify = (question: string) => {
-      if (known.get(change.tool)?.state === "changed") known.set(change.tool, { state: "changed", question })
-    }
-    askOnce(change, notify, () => {
-      accept(definition)
-      onChange()
-    })
-  }
-
   const isTooLong = (definition: Schema.JsonObject, subject: string): boolean => {
     if (JSON.stringify(definition).length <= MAX_DEFINITION_CHARACTERS) return false
     log(`${subject} has more than ${MAX_DEFINITION_CHARACTERS} characters: it is hidden`)
@@ -179,23 +151,38 @@ export const openDefinitions = async (options: DefinitionsOptions): Promise<Defi
     const change = await pin({ part: "tool_definition", tool: name }, definition, !isListed)
     if (change === undefined) return accept(definition)
     const old = isDefinition(change.old) ? change.old : null
-    askAboutTool({ ...change, tool: name, old }, definition)
+    known.set(name, { state: "changed", question: undefined })
+    const notify = (question: string) => {
+      if (known.get(name)?.state === "changed") known.set(name, { state: "changed", question })
+    }
+    askOnce({ ...change, old }, notify, () => {
+      accept(definition)
+      onChange()
+    })
     return old ?? undefined
   }
 
-  const examinePart: Definitions["examinePart"] = async (part, value) => {
-    const definition = { [part]: value }
-    const subject = { part, tool: null }
-    if (isTooLong(definition, subjectOf(subject))) return null
-    const change = await pin(subject, definition, true)
-    if (change === undefined) return value
-    askOnce(change, ignore, ignore)
-    return change.old?.[part] ?? null
-  }
-
   return {
-    examinePart,
-    examine: async (page) => {
+    /** A part of the server's description of itself, for the client: if it changed, the accepted one. Null: none. */
+    examinePart: async (
+      part: Exclude<DefinitionPart, "tool_definition">,
+      value: Schema.Json
+    ): Promise<Schema.Json> => {
+      const definition = { [part]: value }
+      const subject = { part, tool: null }
+      if (isTooLong(definition, subjectOf(subject))) return null
+      const change = await pin(subject, definition, true)
+      if (change === undefined) return value
+      askOnce(
+        change,
+        () => undefined,
+        () => undefined
+      )
+      return change.old?.[part] ?? null
+    },
+
+    /** The definitions of a page for the client: changed ones with their accepted definition, added ones not at all. */
+    examine: async (page: ReadonlyArray<unknown>): Promise<ReadonlyArray<unknown>> => {
       const visible: Array<unknown> = []
       for (const tool of page) {
         if (!isDefinition(tool)) continue
@@ -208,11 +195,13 @@ export const openDefinitions = async (options: DefinitionsOptions): Promise<Defi
       }
       return visible
     },
-    listed: async () => {
+    /** The last page was examined: tools that appear from now on are additions. */
+    listed: async (): Promise<void> => {
       if (isListed) return
       isListed = true
       await createDurably(listedFile, "")
     },
-    find: (tool) => known.get(tool)
+    /** Undefined: the server has not listed it. */
+    find: (tool: string): KnownTool | undefined => known.get(tool)
   }
 }

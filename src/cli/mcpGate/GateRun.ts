@@ -4,9 +4,10 @@ import { readdir, rm, stat } from "node:fs/promises"
 import path from "node:path"
 import { isProblem } from "../../client/connect/Problem.ts"
 import type { CountersignClient } from "../../client/connect.ts"
+import { errnoCode } from "../../server/store/errnoCode.ts"
 import { ownerState, writeOwner } from "../../testing/ownerRecord.ts"
 import { claimDirectory, makeDirectory, readIfExists, replaceDurably } from "./durableFiles.ts"
-import { type Journal, type LeftCall, openJournal } from "./Journal.ts"
+import { openJournal } from "./Journal.ts"
 
 /** The session of a run, in the file `session.json`. */
 const SessionFile = Schema.fromJsonString(
@@ -16,17 +17,6 @@ const SessionFile = Schema.fromJsonString(
     session_id: Schema.NullOr(Schema.String)
   })
 )
-
-/** The session of a gate and its calls. A gate that is started again goes on with the run of the one before. */
-export interface GateRun {
-  readonly journal: Journal
-  /** The calls that the earlier process has left. */
-  readonly left: ReadonlyArray<LeftCall>
-  /** The session's ID. Creates the session if there is none; rejects if the service cannot be reached. */
-  readonly session: () => Promise<string>
-  /** Ends the run: closes a session that the gate created, and removes its files, unless calls are left for the next gate. */
-  readonly end: (options: { readonly hasOpenCalls: boolean }) => Promise<void>
-}
 
 export interface GateRunOptions {
   /** The directory of the runs of this gate and server. */
@@ -38,9 +28,6 @@ export interface GateRunOptions {
   readonly metadata: () => Readonly<Record<string, string>>
   readonly log: (line: string) => void
 }
-
-const isNotFound = (error: unknown): boolean =>
-  error instanceof Error && "code" in error && error.code === "ENOENT"
 
 /** Directories of runs whose process has ended, the newest first. */
 const endedRuns = async (directory: string): Promise<ReadonlyArray<string>> => {
@@ -64,7 +51,7 @@ const takeDirectory = async (directory: string): Promise<string> => {
   const own = path.join(directory, randomUUID())
   for (const ended of await endedRuns(directory).catch((error: unknown) => {
     // Another gate took it meanwhile.
-    if (isNotFound(error)) return []
+    if (errnoCode(error) === "ENOENT") return []
     throw error
   })) {
     if (await claimDirectory(ended, own)) {
@@ -90,8 +77,11 @@ const takeSessionDirectory = async (directory: string, session: string): Promise
   return own
 }
 
+/** The session of a gate and its calls. A gate that is started again goes on with the run of the one before. */
+export type GateRun = Awaited<ReturnType<typeof openRun>>
+
 /** Opens the run of a gate: continues that of a gate that was killed, or begins one. */
-export const openRun = async (options: GateRunOptions): Promise<GateRun> => {
+export const openRun = async (options: GateRunOptions) => {
   const { client, log } = options
   const given = options.session
   const directory =
@@ -140,19 +130,14 @@ export const openRun = async (options: GateRunOptions): Promise<GateRun> => {
     return saved.session_id
   }
 
-  let opening: Promise<string> | undefined
   return {
     journal,
+    /** The calls that the earlier process has left. */
     left,
-    session: () => {
-      opening ??= findSession().catch((error: unknown) => {
-        // The next call tries again.
-        opening = undefined
-        throw error
-      })
-      return opening
-    },
-    end: async ({ hasOpenCalls }) => {
+    /** The session's ID. Creates the session if there is none; rejects if the service cannot be reached. */
+    session: findSession,
+    /** Ends the run: closes a session that the gate created, and removes its files, unless calls are left for the next gate. */
+    end: async ({ hasOpenCalls }: { readonly hasOpenCalls: boolean }): Promise<void> => {
       if (hasOpenCalls) return
       const { session_id = null } = given === undefined ? ((await read()) ?? {}) : {}
       if (session_id !== null) {

@@ -45,21 +45,7 @@ export type LeftCall =
   | { readonly state: "asked" | "interrupted"; readonly record: CallRecord }
   | { readonly state: "ended"; readonly record: CallRecord; readonly end: CallEnd }
 
-export interface Journal {
-  /** The calls that an earlier process has left, in no order. */
-  readonly left: () => Promise<ReadonlyArray<LeftCall>>
-  /** One of them; undefined if the journal has no such call. */
-  readonly find: (step_id: string) => Promise<LeftCall | undefined>
-  readonly asked: (record: CallRecord) => Promise<void>
-  /** Returns `false` if the leg was started before, by any process: it must not be sent. */
-  readonly started: (record: CallRecord, leg: number) => Promise<boolean>
-  /** A leg was not sent after all: it can be started again. */
-  readonly unsent: (step_id: string, leg: number) => Promise<void>
-  readonly answered: (step_id: string, leg: number) => Promise<void>
-  readonly ended: (step_id: string, end: CallEnd) => Promise<void>
-  /** Removes a call. */
-  readonly forget: (step_id: string) => Promise<void>
-}
+export type Journal = Awaited<ReturnType<typeof openJournal>>
 
 const RecordFile = Schema.fromJsonString(CallRecord)
 const EndFile = Schema.fromJsonString(CallEnd)
@@ -67,7 +53,7 @@ const EndFile = Schema.fromJsonString(CallEnd)
 const CALL_SUFFIX = ".call.json"
 
 /** Opens the journal of a directory. */
-export const openJournal = async (directory: string): Promise<Journal> => {
+export const openJournal = async (directory: string) => {
   await makeDirectory(directory)
   const fileOf = (step_id: string, suffix: string) => path.join(directory, `${step_id}${suffix}`)
 
@@ -88,7 +74,8 @@ export const openJournal = async (directory: string): Promise<Journal> => {
   }
 
   return {
-    left: async () => {
+    /** The calls that an earlier process has left, in no order. */
+    left: async (): Promise<ReadonlyArray<LeftCall>> => {
       const names = await readdir(directory)
       const steps = new Set(
         names
@@ -98,16 +85,20 @@ export const openJournal = async (directory: string): Promise<Journal> => {
       const calls = await Promise.all([...steps].map((step_id) => find(step_id, names)))
       return calls.filter((call) => call !== undefined)
     },
-    find: async (step_id) => find(step_id, await readdir(directory)),
-    asked: (record) => replaceQuickly(fileOf(record.step_id, CALL_SUFFIX), JSON.stringify(record)),
-    started: (record, leg) =>
+    /** One of them; undefined if the journal has no such call. */
+    find: async (step_id: string) => find(step_id, await readdir(directory)),
+    asked: (record: CallRecord) =>
+      replaceQuickly(fileOf(record.step_id, CALL_SUFFIX), JSON.stringify(record)),
+    /** Returns `false` if the leg was started before, by any process: it must not be sent. */
+    started: (record: CallRecord, leg: number) =>
       createDurably(fileOf(record.step_id, `.${leg}.started`), JSON.stringify(record)),
-    unsent: (step_id, leg) => removeFiles([fileOf(step_id, `.${leg}.started`)]),
-    answered: async (step_id, leg) => {
-      await createDurably(fileOf(step_id, `.${leg}.answered`), "")
-    },
-    ended: (step_id, end) => replaceQuickly(fileOf(step_id, ".end.json"), JSON.stringify(end)),
-    forget: async (step_id) => {
+    /** A leg was not sent after all: it can be started again. */
+    unsent: (step_id: string, leg: number) => removeFiles([fileOf(step_id, `.${leg}.started`)]),
+    answered: (step_id: string, leg: number) => createDurably(fileOf(step_id, `.${leg}.answered`), ""),
+    ended: (step_id: string, end: CallEnd) =>
+      replaceQuickly(fileOf(step_id, ".end.json"), JSON.stringify(end)),
+    /** Removes a call. */
+    forget: async (step_id: string): Promise<void> => {
       const names = (await readdir(directory)).filter((name) => name.startsWith(`${step_id}.`))
       // The files of the start last: without the end, the outcome is unknown, but without the start, the call was not sent.
       const isStart = (name: string) => name.endsWith(".started")

@@ -1,3 +1,4 @@
+import { Cause, Deferred, Effect } from "effect"
 import { readdir } from "node:fs/promises"
 import path from "node:path"
 import { toJson } from "../../adapters/toolGate/recordable.ts"
@@ -8,20 +9,19 @@ import {
   isObject,
   METHOD_NOT_FOUND,
   parseStrictMessage,
-  type RpcRequest,
   SERVER_FAILED
 } from "../mcp/jsonRpc.ts"
-import { makeClientRequests } from "./ClientRequests.ts"
+import { type ClientRequest, makeClientRequests } from "./ClientRequests.ts"
 import { makeDefinitionQuestions } from "./DefinitionQuestions.ts"
 import { openDefinitions } from "./Definitions.ts"
 import { describe } from "./describe.ts"
 import { digestOf } from "./digest.ts"
 import { makeDirectory } from "./durableFiles.ts"
 import { makeGovernedCalls } from "./GovernedCalls.ts"
-import { openServerLink, type ServerLink } from "./ServerLink.ts"
+import { openServerLink } from "./ServerLink.ts"
 import { makeServerTools } from "./ServerTools.ts"
 import { makeToolCalls } from "./toolCalls.ts"
-import type { Upstream, UpstreamEvents } from "./Upstream.ts"
+import type { Connect } from "./Upstream.ts"
 
 /** How long the response of a call is waited for that the client has cancelled. */
 const CANCELLED_MILLIS = 5_000
@@ -83,164 +83,163 @@ export interface McpGateOptions {
   /** Whether changed definitions of tools are accepted without asking. */
   readonly acceptsChanges: boolean
   /** Connects to the server. */
-  readonly connect: (events: UpstreamEvents) => Promise<Upstream>
+  readonly connect: Connect
   /** Sends a line to the client. */
   readonly write: (line: string) => Promise<void>
   readonly log: (line: string) => void
 }
 
-export interface McpGate {
-  /** A line from the client. */
-  readonly receive: (line: string) => Promise<void>
-  /** Ends the gate. `drain`: requests that wait for no person are answered first. Idempotent. */
-  readonly stop: (options: { readonly drain: boolean }) => Promise<void>
-  /** Resolves when the gate has ended: with the reason if the server was the first to go. */
-  readonly ended: Promise<string | undefined>
-}
+export type McpGate = Effect.Success<ReturnType<typeof makeMcpGate>>
 
 /**
  * A gate between an MCP client and a server. It passes every message on, whichever version of the protocol the two speak, except calls of
  * tools, which are governed as steps of a session, and lists of tools, whose definitions are pinned.
  */
-export const startMcpGate = async (options: McpGateOptions): Promise<McpGate> => {
+export const makeMcpGate = Effect.fnUntraced(function* (options: McpGateOptions) {
   const { log, write } = options
-  const stopping = new AbortController()
+  const stopping = yield* Deferred.make<undefined>()
+  const ended = yield* Deferred.make<string | undefined>()
+  let isStopped = false
   let clientName = "unknown"
   /** Whether the client speaks the protocol with `initialize`, in which a server may send notifications at any time. */
   let isInitialized = false
 
   const approvalUrl = (approval: string | null): string =>
     `${options.consoleUrl}/approvals/${String(approval)}`
-  const requests = makeClientRequests({ write, log })
-  const calls = makeGovernedCalls(options, () => clientName)
-  const questions = makeDefinitionQuestions({
-    calls,
-    approvalUrl,
-    server: options.server,
-    signal: stopping.signal,
-    log
-  })
-  const definitions = path.join(options.directory, "definitions")
-  await makeDirectory(definitions)
-  const tools = makeServerTools({
-    open: async (capabilities) => {
-      const name = digestOf(toJson(capabilities)).slice(0, 16)
-      const known = await readdir(definitions)
-      if (known.length > 0 && !known.includes(name))
-        log("the client's capabilities are new: the definitions that the server sends now are trusted anew")
-      return openDefinitions({
-        directory: path.join(definitions, name),
-        acceptsChanges: options.acceptsChanges,
-        ask: questions.ask,
-        onChange: () => {
-          if (isInitialized) requests.notify("notifications/tools/list_changed")
-        },
-        log
-      })
-    },
-    link: () => link
-  })
-  const link: ServerLink = await openServerLink({
+  const requests = yield* makeClientRequests({ write, log })
+  const calls = yield* makeGovernedCalls(options, () => clientName)
+  const questions = makeDefinitionQuestions({ calls, approvalUrl, server: options.server, log })
+  const link = yield* openServerLink({
     connect: options.connect,
     onMessage: write,
-    onToolsChanged: tools.expire,
     onEnd: (reason) => {
-      if (stopping.signal.aborted) return
+      if (Deferred.isDoneUnsafe(stopping)) return
       log(reason)
-      void stop({ drain: false })
+      Effect.runFork(stop({ drain: false }))
     },
     log
+  })
+  const directory = path.join(options.directory, "definitions")
+  yield* Effect.promise(() => makeDirectory(directory))
+  const tools = makeServerTools(link, async (capabilities) => {
+    const name = digestOf(toJson(capabilities)).slice(0, 16)
+    const known = await readdir(directory)
+    if (known.length > 0 && !known.includes(name))
+      log(
+        "the client's capabilities are new: the definitions that the server sends now are trusted without a question"
+      )
+    return openDefinitions({
+      directory: path.join(directory, name),
+      acceptsChanges: options.acceptsChanges,
+      ask: (change, notify) =>
+        Effect.runPromise(Effect.raceFirst(questions.ask(change, notify), Deferred.await(stopping))),
+      onChange: () => {
+        if (isInitialized) requests.notify("notifications/tools/list_changed")
+      },
+      log
+    })
   })
   const callTool = makeToolCalls({ ...options, approvalUrl, requests, calls, tools, link })
 
   /** Passes a request on, and its response back as it came. */
-  const passOn = async (request: RpcRequest): Promise<void> => {
-    const response = await link.forward(request)
-    if (response.state !== "answered") return requests.fail(request.id, SERVER_FAILED, response.reason)
+  const passOn = Effect.fnUntraced(function* (request: ClientRequest) {
+    const { id, method } = request
+    request.isSent = true
+    const response = yield* link.forward(request)
+    if (response.state !== "answered") return yield* requests.fail(id, SERVER_FAILED, response.reason)
     const { line, outcome } = response
-    const isDescription = DESCRIBING.has(request.method)
-    if ("error" in outcome || !(isDescription || request.method === "tools/list")) {
-      return requests.answerWith(request.id, line)
-    }
+    const isDescription = DESCRIBING.has(method)
+    if ("error" in outcome || !(isDescription || method === "tools/list"))
+      return yield* requests.answerWith(id, line)
     const result = isObject(outcome.result) ? outcome.result : {}
-    const shown = isDescription ? await tools.examineServer(result) : await tools.examineList(result)
-    await requests.answer(request.id, { result: shown })
-  }
+    const shown = yield* isDescription ? tools.examineServer(result) : tools.examineList(result)
+    return yield* requests.answer(id, { result: shown })
+  })
 
-  /** Cancels a call. Returns whether the server need not know, since it has not got it. */
-  const cancel = (id: unknown): boolean => {
-    if (typeof id !== "string" && typeof id !== "number") return false
-    const open = requests.findCall(id)
-    if (open === undefined) return false
-    open.abort.abort(new Error("The client cancelled the call"))
-    setTimeout(() => link.abandon(id, "the client cancelled it."), CANCELLED_MILLIS).unref()
-    return !open.isSent
-  }
+  /** Cancels a request. Returns whether the server need not know, since it has not got it. */
+  const cancel = Effect.fnUntraced(function* (id: unknown) {
+    const request = requests.find(id)
+    if (request === undefined) return false
+    if (!request.isSent) {
+      yield* requests.interrupt(request)
+      return true
+    }
+    request.isAnswered = true
+    const abandon = Effect.sync(() => link.abandon(request.id, "the client cancelled it."))
+    yield* Effect.raceFirst(Effect.delay(abandon, CANCELLED_MILLIS), Deferred.await(stopping)).pipe(
+      Effect.forkDetach
+    )
+    return false
+  })
 
-  const receive = async (line: string): Promise<void> => {
+  /** Takes a line from the client. */
+  const receive = Effect.fnUntraced(function* (line: string) {
     const message = parseStrictMessage(line)
-    if (message.kind === "invalid") return write(formatMessage({ id: message.id, error: message.error }))
+    if (message.kind === "invalid")
+      return yield* Effect.promise(() => write(formatMessage({ id: message.id, error: message.error })))
     if (message.kind !== "request") {
       const isCancelled = message.kind === "notification" && message.method === "notifications/cancelled"
-      if (isCancelled && isObject(message.params) && cancel(message.params["requestId"])) return
+      if (isCancelled && isObject(message.params) && (yield* cancel(message.params["requestId"]))) return
       if (message.kind === "notification" && !message.method.startsWith(NOTIFICATION))
         return log(`the client's message ${JSON.stringify(message.method)} has no id: it is not passed on`)
-      return link.send(message)
+      return yield* link.send(message)
     }
     const { id, method, params } = message
     // The answer must not be taken for that of the other request, which goes on.
-    if (requests.isOpen(id) || link.isOwnId(id)) {
+    if (requests.find(id) !== undefined || link.isOwnId(id))
       return log(`the client used the id ${JSON.stringify(id)} twice; the second request is ignored`)
-    }
     if (requests.count() >= MAX_REQUESTS)
-      return requests.fail(id, SERVER_FAILED, `${MAX_REQUESTS} requests wait already.`)
+      return yield* requests.fail(id, SERVER_FAILED, `${MAX_REQUESTS} requests wait already.`)
     if (!METHODS.has(method)) {
-      return requests.fail(id, METHOD_NOT_FOUND, `The gate passes on no method ${JSON.stringify(method)}.`)
+      const text = `The gate passes on no method ${JSON.stringify(method)}.`
+      return yield* requests.fail(id, METHOD_NOT_FOUND, text)
     }
-    requests.begin(message)
-    await tools.begin(capabilitiesOf(params))
+    const request = requests.begin(message)
+    yield* tools.begin(capabilitiesOf(params))
     if (method === "initialize") {
       isInitialized = true
       const info = isObject(params) ? params["clientInfo"] : undefined
       if (isObject(info) && typeof info["name"] === "string") clientName = info["name"].slice(0, 200)
     }
-    requests.track(
-      message,
-      method === "tools/call" ? callTool(message, requests.beginCall(message)) : passOn(message)
-    )
-  }
+    yield* requests.start(request, method === "tools/call" ? callTool(request) : passOn(request))
+  })
 
-  const end = async (drain: boolean): Promise<void> => {
-    const isServerGone = link.endReason() !== undefined
-    if (drain) await within(DRAIN_MILLIS, requests.isIdle)
-    stopping.abort(new Error("The gate was stopped"))
-    for (const [id, open] of requests.calls()) {
-      if (open.isSent) continue
-      if (isServerGone && requests.isUnanswered(id))
-        await requests.fail(id, SERVER_FAILED, `${link.endReason()} The call was not executed.`)
-      open.abort.abort(new Error("The gate was stopped"))
+  const end = Effect.fnUntraced(function* (drain: boolean) {
+    const serverEnd = link.endReason()
+    if (drain) yield* Effect.timeoutOption(requests.drained, DRAIN_MILLIS)
+    yield* Deferred.succeed(stopping, undefined)
+    for (const request of requests.unsent()) {
+      if (serverEnd !== undefined)
+        yield* requests.fail(request.id, SERVER_FAILED, `${serverEnd} The call was not executed.`)
+      yield* requests.interrupt(request)
     }
-    await link.close()
-    await within(REPORTS_MILLIS, () => !requests.hasWork() && !calls.hasReports())
-    await calls.end(questions.isPending())
-  }
+    yield* link.close
+    yield* Effect.timeoutOption(Effect.andThen(requests.finished, calls.reported), REPORTS_MILLIS)
+    yield* calls.end(questions.isPending())
+  })
 
-  let resolveEnded: (reason: string | undefined) => void
-  const ended = new Promise<string | undefined>((resolve) => (resolveEnded = resolve))
-  let stopped: Promise<void> | undefined
-  const stop: McpGate["stop"] = ({ drain }) => {
-    const reason = link.endReason()
-    stopped ??= end(drain)
-      .catch((error: unknown) => log(`the gate could not end in order: ${describe(error)}`))
-      .finally(() => resolveEnded(reason))
-    return stopped
-  }
+  /** Ends the gate. `drain`: requests that wait for no person are answered first. Idempotent. */
+  const stop = ({ drain }: { readonly drain: boolean }): Effect.Effect<void> =>
+    Effect.suspend(() => {
+      if (isStopped) return Effect.asVoid(Deferred.await(ended))
+      isStopped = true
+      const reason = link.endReason()
+      return end(drain).pipe(
+        Effect.catchCause((cause) =>
+          Effect.sync(() => log(`the gate could not end in order: ${describe(Cause.squash(cause))}`))
+        ),
+        Effect.andThen(Deferred.succeed(ended, reason)),
+        // The end goes on if its caller is interrupted.
+        Effect.forkDetach,
+        Effect.andThen(Deferred.await(ended)),
+        Effect.asVoid
+      )
+    })
 
-  return { receive, stop, ended }
-}
-
-const within = async (millis: number, isDone: () => boolean): Promise<void> => {
-  for (const until = performance.now() + millis; !isDone() && performance.now() < until;) {
-    await new Promise((done) => setTimeout(done, 20))
+  return {
+    receive,
+    stop,
+    /** Waits for the end: succeeds with the reason if the server was the first to go. */
+    ended: Deferred.await(ended)
   }
-}
+})

@@ -1,3 +1,4 @@
+import { Cause, Deferred, Effect, Exit, Scope } from "effect"
 import {
   type JsonObject,
   parseRelayed,
@@ -7,10 +8,12 @@ import {
   type RpcRequest
 } from "../mcp/jsonRpc.ts"
 import { describe } from "./describe.ts"
-import { NotExecuted, type Upstream, type UpstreamEvents } from "./Upstream.ts"
+import { type Connect, NotExecuted, SendFailed } from "./Upstream.ts"
 
 /** Begins the ids of the gate's own requests to the server. */
 const OWN_ID = "countersign-gate-"
+
+const CLOSED = "The connection was closed."
 
 /** How the server answered, and its message as a line; or why it did not: `refused` if it has certainly not executed the request. */
 export type ServerResponse =
@@ -18,97 +21,107 @@ export type ServerResponse =
   | { readonly state: "refused"; readonly reason: string }
   | { readonly state: "lost"; readonly reason: string }
 
-/** The connection to the server, with the requests that it has not answered. */
-export interface ServerLink {
-  /** Sends a request, and waits for its response. Never rejects. */
-  readonly forward: (
-    request: RpcRequest,
-    headers?: Readonly<Record<string, string>>
-  ) => Promise<ServerResponse>
-  /** `forward` with a request of the gate. */
-  readonly request: (method: string, params: JsonObject) => Promise<ServerResponse>
-  /** Whether a request of the client would have the id of one of the gate. */
-  readonly isOwnId: (id: RpcId) => boolean
-  /** Waits no longer for the response to a request. */
-  readonly abandon: (id: RpcId, reason: string) => void
-  /** Sends a message that has no response. */
-  readonly send: (message: RpcMessage) => Promise<void>
-  /** Why the server has ended; undefined while it runs. */
-  readonly endReason: () => string | undefined
-  readonly close: () => Promise<void>
-}
-
 export interface ServerLinkOptions {
-  readonly connect: (events: UpstreamEvents) => Promise<Upstream>
+  readonly connect: Connect
   /** The server sent a request or a notification, which is for the client: its line. */
   readonly onMessage: (line: string) => Promise<void>
-  /** The server's tools have changed. */
-  readonly onToolsChanged: () => void
   /** The server has ended. */
   readonly onEnd: (reason: string) => void
   readonly log: (line: string) => void
 }
 
-export const openServerLink = async ({
-  connect,
-  log,
-  onEnd,
-  onMessage,
-  onToolsChanged
-}: ServerLinkOptions): Promise<ServerLink> => {
-  const forwarded = new Map<RpcId, (response: ServerResponse) => void>()
+export type ServerLink = Effect.Success<ReturnType<typeof openServerLink>>
+
+/** The connection to the server, with the requests that it has not answered. */
+export const openServerLink = Effect.fnUntraced(function* (options: ServerLinkOptions) {
+  const { log, onMessage } = options
+  const waiting = new Map<RpcId, Deferred.Deferred<ServerResponse>>()
   let endReason: string | undefined
+  let listChanges = 0
   let ownRequests = 0
 
-  const upstream = await connect({
+  const resolve = (response: Deferred.Deferred<ServerResponse> | undefined, value: ServerResponse): void => {
+    if (response !== undefined) Deferred.doneUnsafe(response, Effect.succeed(value))
+  }
+
+  const loseAll = (reason: string): void => {
+    endReason ??= reason
+    for (const response of waiting.values()) resolve(response, { state: "lost", reason })
+  }
+
+  const scope = yield* Scope.fork(yield* Effect.scope)
+  const connecting = options.connect({
     onMessage: async (text) => {
       const { line, message } = parseRelayed(text)
       if (message.kind === "invalid") return log(`the server sent no message: ${message.error.message}`)
       if (message.kind === "notification" && message.method === "notifications/tools/list_changed")
-        onToolsChanged()
+        listChanges++
       if (message.kind !== "response") return onMessage(line)
       // A response to a request that was not sent, or was answered before, is dropped.
-      forwarded.get(message.id)?.({ state: "answered", outcome: message.outcome, line })
+      resolve(waiting.get(message.id), { state: "answered", outcome: message.outcome, line })
     },
     onEnd: (reason) => {
-      endReason = reason
-      for (const resolve of forwarded.values()) resolve({ state: "lost", reason })
-      onEnd(reason)
+      loseAll(reason)
+      options.onEnd(reason)
     },
-    onRenewed: onToolsChanged,
+    onRenewed: () => void listChanges++,
     log
   })
+  const upstream = yield* Scope.provide(connecting, scope)
 
-  const forward: ServerLink["forward"] = (message, headers) =>
-    new Promise((done) => {
-      if (endReason !== undefined) return done({ state: "lost", reason: endReason })
-      const resolve = (response: ServerResponse) => {
-        if (forwarded.get(message.id) === resolve) forwarded.delete(message.id)
-        done(response)
-      }
-      forwarded.set(message.id, resolve)
-      upstream
-        .send(message, headers)
-        .catch((error: unknown) =>
-          resolve(
-            error instanceof NotExecuted
-              ? { state: "refused", reason: `${error.message}.` }
-              : { state: "lost", reason: endReason ?? `the MCP server failed: ${describe(error)}.` }
-          )
-        )
+  const errorOf = (cause: Cause.Cause<SendFailed>): unknown => {
+    const error = Cause.squash(cause)
+    return error instanceof SendFailed ? error.cause : error
+  }
+
+  const failureOf = (cause: Cause.Cause<SendFailed>): ServerResponse => {
+    const error = errorOf(cause)
+    if (error instanceof NotExecuted) return { state: "refused", reason: `${error.message}.` }
+    if (Cause.hasInterruptsOnly(cause)) return { state: "lost", reason: endReason ?? CLOSED }
+    return { state: "lost", reason: endReason ?? `the MCP server failed: ${describe(error)}.` }
+  }
+
+  /** Sends a request, and waits for its response. `headers`: additional ones of the HTTP request, if it is one. */
+  const forward = (
+    message: RpcRequest,
+    headers?: Readonly<Record<string, string>>
+  ): Effect.Effect<ServerResponse> =>
+    Effect.suspend(() => {
+      if (endReason !== undefined) return Effect.succeed({ state: "lost" as const, reason: endReason })
+      const response = Deferred.makeUnsafe<ServerResponse>()
+      waiting.set(message.id, response)
+      const sending = upstream.send(message, headers).pipe(
+        // A response that came before a failure counts.
+        Effect.catchCause((cause) => Effect.sync(() => resolve(response, failureOf(cause)))),
+        Effect.andThen(Deferred.await(response))
+      )
+      return Effect.raceFirst(sending, Deferred.await(response)).pipe(
+        Effect.ensuring(Effect.sync(() => waiting.delete(message.id)))
+      )
     })
 
   return {
     forward,
-    request: (method, params) =>
+    /** `forward` with a request of the gate. */
+    request: (method: string, params: JsonObject) =>
       forward({ kind: "request", id: `${OWN_ID}${++ownRequests}`, method, params }),
-    isOwnId: (id) => typeof id === "string" && id.startsWith(OWN_ID),
-    abandon: (id, reason) => forwarded.get(id)?.({ state: "lost", reason }),
-    send: (message) =>
-      upstream
-        .send(message)
-        .catch((error: unknown) => log(`the server cannot be reached: ${describe(error)}`)),
-    endReason: () => endReason,
-    close: () => upstream.close()
+    /** Whether a request of the client would have the id of one of the gate. */
+    isOwnId: (id: RpcId): boolean => typeof id === "string" && id.startsWith(OWN_ID),
+    /** Waits no longer for the response to a request. */
+    abandon: (id: RpcId, reason: string): void => resolve(waiting.get(id), { state: "lost", reason }),
+    /** Sends a message that has no response. */
+    send: (message: RpcMessage): Effect.Effect<void> =>
+      Effect.catchCause(upstream.send(message), (cause) =>
+        Effect.sync(() => log(`the server cannot be reached: ${describe(errorOf(cause))}`))
+      ),
+    /** How often the server's tools have changed. */
+    listChanges: (): number => listChanges,
+    /** Why the server has ended; undefined while it runs. */
+    endReason: (): string | undefined => endReason,
+    /** Ends the connection. */
+    close: Effect.andThen(
+      Scope.close(scope, Exit.void),
+      Effect.sync(() => loseAll(CLOSED))
+    )
   }
-}
+})

@@ -1,23 +1,30 @@
+import { Data, type Effect, type Scope } from "effect"
 import type { RpcMessage } from "../mcp/jsonRpc.ts"
 
 /** A message that the server has certainly not executed, such as one that it refused or that did not reach it. */
 export class NotExecuted extends Error {}
 
-/** The MCP server behind the gate. */
+/** No response to a message will come any more. Its cause is `NotExecuted` if the server has certainly not executed it. */
+export class SendFailed extends Data.TaggedError("SendFailed")<{ readonly cause: unknown }> {}
+
+/** The MCP server behind the gate. Its scope ends the connection, and the server's process if it is one. */
 export interface Upstream {
   /**
-   * Sends a message. Rejects if no response to it will come any more, with `NotExecuted` if that is certain; a response that came before
-   * counts. `headers`: additional ones of the HTTP request, if it is one.
+   * Sends a message. Fails if no response to it will come any more; a response that came before counts. `headers`: additional ones of the HTTP request, if it is one.
    */
-  readonly send: (message: RpcMessage, headers?: Readonly<Record<string, string>>) => Promise<void>
-  /** Ends the connection, and the server's process if it is one. */
-  readonly close: () => Promise<void>
+  readonly send: (
+    message: RpcMessage,
+    headers?: Readonly<Record<string, string>>
+  ) => Effect.Effect<void, SendFailed>
 }
+
+/** Connects to a server. Dies if it cannot be started. */
+export type Connect = (events: UpstreamEvents) => Effect.Effect<Upstream, never, Scope.Scope>
 
 export interface UpstreamEvents {
   /** A message of the server, as text. Messages wait for the promise of the one before. */
   readonly onMessage: (text: string) => Promise<void>
-  /** The server is gone, which `close` causes too. Called once, with a sentence about what happened. */
+  /** The server is gone. Called once, with a sentence about what happened. */
   readonly onEnd: (reason: string) => void
   /** The server began a new session, since it no longer knew the one before: its tools may be others. */
   readonly onRenewed: () => void

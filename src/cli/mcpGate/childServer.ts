@@ -1,8 +1,10 @@
-import { spawn } from "node:child_process"
+import { Deferred, Effect, Option } from "effect"
+import { type ChildProcessByStdio, spawn } from "node:child_process"
+import type { Readable, Writable } from "node:stream"
 import { errnoCode } from "../../server/store/errnoCode.ts"
-import { forwardedMessage } from "../mcp/jsonRpc.ts"
+import { forwardedMessage, type RpcMessage } from "../mcp/jsonRpc.ts"
 import { readMessageLines } from "../mcp/readLines.ts"
-import { NotExecuted, type Upstream, type UpstreamEvents } from "./Upstream.ts"
+import { NotExecuted, SendFailed, type UpstreamEvents } from "./Upstream.ts"
 
 /** How long the server may take to end after its input was closed, and again after each signal. */
 const GRACE_MILLIS = 2_000
@@ -26,9 +28,16 @@ const describeStart = (command: string, error: Error): string => {
 }
 
 /** Starts an MCP server as a child process, which reads messages from its input and writes them to its output, one a line. */
-export const startChildServer = (options: ChildServerOptions): Promise<Upstream> =>
-  new Promise((resolve, reject) => {
-    const { args, command, environment, log, onEnd, onMessage } = options
+export const startChildServer = Effect.fnUntraced(function* (options: ChildServerOptions) {
+  const { args, command, environment, log, onEnd, onMessage } = options
+  const ended = yield* Deferred.make<void>()
+  const end = (reason: string): void => {
+    if (Deferred.isDoneUnsafe(ended)) return
+    // The reason is known before the scope is closed.
+    onEnd(reason)
+    Deferred.doneUnsafe(ended, Effect.void)
+  }
+  const start = Effect.callback<ChildProcessByStdio<Writable, Readable, null>>((resume) => {
     const child = spawn(command, args, {
       stdio: ["pipe", "pipe", "inherit"],
       env: environment,
@@ -36,65 +45,50 @@ export const startChildServer = (options: ChildServerOptions): Promise<Upstream>
       shell: process.platform === "win32",
       windowsHide: true
     })
-    let isEnded = false
-    const ended = new Promise<void>((done) => {
-      const end = (reason: string) => {
-        if (isEnded) return
-        isEnded = true
-        done()
-        onEnd(reason)
-      }
-      child.once("error", (error) => {
-        // A server that did not start has no end: the caller has no connection that could end yet.
-        if (child.pid === undefined) {
-          isEnded = true
-          done()
-          reject(new Error(describeStart(command, error)))
-        } else end(`The MCP server failed: ${error.message}.`)
-      })
-      child.once("exit", (code, signal) =>
-        // Its last messages may still be in the pipe.
-        child.once("close", () => {
-          end(`The MCP server ended ${signal === null ? `with exit code ${String(code)}` : `by ${signal}`}.`)
-        })
-      )
+    child.once("spawn", () => resume(Effect.succeed(child)))
+    child.once("error", (error) => {
+      if (child.pid === undefined) resume(Effect.die(new Error(describeStart(command, error))))
+      else end(`The MCP server failed: ${error.message}.`)
     })
+    child.once("exit", (code, signal) =>
+      // Its last messages may still be in the pipe.
+      child.once("close", () => {
+        end(`The MCP server ended ${signal === null ? `with exit code ${String(code)}` : `by ${signal}`}.`)
+      })
+    )
     // A write to a server that is gone: its end tells.
     child.stdin.on("error", (error) => log(`the server's input: ${error.message}`))
-
-    const read = async () => {
-      for await (const line of readMessageLines(child.stdout)) await onMessage(line)
-    }
-    const isGone = async (millis: number): Promise<boolean> => {
-      let timer: NodeJS.Timeout | undefined
-      const late = new Promise<boolean>((done) => (timer = setTimeout(() => done(false), millis)))
-      const isOver = await Promise.race([ended.then(() => true), late])
-      clearTimeout(timer)
-      return isOver
-    }
-    const close = async () => {
-      child.stdin.end()
-      if (await isGone(GRACE_MILLIS)) return
-      child.kill("SIGTERM")
-      if (await isGone(GRACE_MILLIS)) return
-      child.kill("SIGKILL")
-      await isGone(GRACE_MILLIS)
-    }
-
-    child.once("spawn", () => {
-      read().catch((error: unknown) => {
-        log(`the server's output cannot be read: ${String(error)}`)
-        child.kill("SIGKILL")
-      })
-      resolve({
-        send: (message) =>
-          new Promise((done, fail) => {
-            if (isEnded || !child.stdin.writable) return fail(new NotExecuted("the MCP server has ended"))
-            child.stdin.write(`${forwardedMessage(message)}\n`, (error) =>
-              error === null || error === undefined ? done() : fail(error)
-            )
-          }),
-        close
-      })
-    })
   })
+  const child = yield* Effect.acquireRelease(
+    start,
+    Effect.fnUntraced(function* (running) {
+      running.stdin.end()
+      for (const signal of ["SIGTERM", "SIGKILL", undefined] as const) {
+        if (Option.isSome(yield* Effect.timeoutOption(Deferred.await(ended), GRACE_MILLIS))) return
+        if (signal !== undefined) running.kill(signal)
+      }
+    })
+  )
+  const read = async () => {
+    for await (const line of readMessageLines(child.stdout)) await onMessage(line)
+  }
+  read().catch((error: unknown) => {
+    log(`the server's output cannot be read: ${String(error)}`)
+    child.kill("SIGKILL")
+  })
+
+  return {
+    send: (message: RpcMessage) =>
+      Effect.callback<void, SendFailed>((resume) => {
+        if (Deferred.isDoneUnsafe(ended) || !child.stdin.writable)
+          return resume(Effect.fail(new SendFailed({ cause: new NotExecuted("the MCP server has ended") })))
+        child.stdin.write(`${forwardedMessage(message)}\n`, (error) =>
+          resume(
+            error === null || error === undefined
+              ? Effect.void
+              : Effect.fail(new SendFailed({ cause: error }))
+          )
+        )
+      })
+  }
+})

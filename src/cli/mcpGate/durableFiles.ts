@@ -1,14 +1,12 @@
 /** Small files that survive a kill of the process, and if they are durable, a crash of the machine. */
 import { link, open, readFile, rename, rm } from "node:fs/promises"
 import path from "node:path"
+import { errnoCode } from "../../server/store/errnoCode.ts"
 import { makeDirectories } from "../../server/store/makeDirectories.ts"
 
 /** For the account of the process only: the files have arguments and results of calls. */
 const FILE_MODE = 0o600
 const DIRECTORY_MODE = 0o700
-
-const isCode = (error: unknown, code: string): boolean =>
-  error instanceof Error && "code" in error && error.code === code
 
 /** Names of a new file are on disk once its directory is. Windows cannot open a directory, and needs no such step. */
 const syncDirectory = async (directory: string): Promise<void> => {
@@ -49,7 +47,7 @@ export const createDurably = async (file: string, text: string): Promise<boolean
     await write(temporary, text)
     await link(temporary, file)
   } catch (error) {
-    if (isCode(error, "EEXIST")) return false
+    if (errnoCode(error) === "EEXIST") return false
     throw error
   } finally {
     await rm(temporary, { force: true })
@@ -58,27 +56,25 @@ export const createDurably = async (file: string, text: string): Promise<boolean
   return true
 }
 
-/** Replaces a file, at once and whole. */
-export const replaceDurably = async (file: string, text: string): Promise<void> => {
+const replace = async (file: string, text: string, isDurable: boolean): Promise<void> => {
   const temporary = temporaryOf(file)
-  await write(temporary, text)
+  await write(temporary, text, isDurable)
   await rename(temporary, file)
-  await syncDirectory(path.dirname(file))
+  if (isDurable) await syncDirectory(path.dirname(file))
 }
 
+/** Replaces a file, at once and whole. */
+export const replaceDurably = (file: string, text: string) => replace(file, text, true)
+
 /** The same for a file that may be lost in a crash of the machine, without the time that a disk takes. */
-export const replaceQuickly = async (file: string, text: string): Promise<void> => {
-  const temporary = temporaryOf(file)
-  await write(temporary, text, false)
-  await rename(temporary, file)
-}
+export const replaceQuickly = (file: string, text: string) => replace(file, text, false)
 
 /** The text of a file; undefined if it does not exist. */
 export const readIfExists = async (file: string): Promise<string | undefined> => {
   try {
     return await readFile(file, "utf8")
   } catch (error) {
-    if (isCode(error, "ENOENT")) return undefined
+    if (errnoCode(error) === "ENOENT") return undefined
     throw error
   }
 }
@@ -94,7 +90,7 @@ export const claimDirectory = async (from: string, to: string): Promise<boolean>
     await rename(from, to)
     return true
   } catch (error) {
-    if (isCode(error, "ENOENT")) return false
+    if (errnoCode(error) === "ENOENT") return false
     throw error
   }
 }

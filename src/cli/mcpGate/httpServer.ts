@@ -1,3 +1,4 @@
+import { Effect, FiberHandle, FiberMap, Fiber, Result, Semaphore } from "effect"
 import { createParser } from "eventsource-parser"
 import { reasonOf } from "../../client/ServiceUnreachable.ts"
 import {
@@ -5,6 +6,7 @@ import {
   isObject,
   parseJson,
   parseMessage,
+  type RpcId,
   type RpcMessage,
   type RpcRequest
 } from "../mcp/jsonRpc.ts"
@@ -12,7 +14,7 @@ import { requestedVersion } from "../mcp/protocol.ts"
 import { describeFetchFailure } from "../serviceFailure.ts"
 import { MAX_MESSAGE_BYTES } from "../mcp/readLines.ts"
 import { headerValue } from "./paramHeaders.ts"
-import { NotExecuted, type Upstream, type UpstreamEvents } from "./Upstream.ts"
+import { NotExecuted, SendFailed, type UpstreamEvents } from "./Upstream.ts"
 
 /** Delay before a broken stream of notifications is opened again; it doubles up to the maximum. */
 const FIRST_DELAY_MILLIS = 1_000
@@ -34,6 +36,9 @@ const NOT_SENT =
 
 /** Statuses by which a server has not executed a request: the client's errors, but for one that a proxy sends while it waits for the server. */
 const isRefusal = (status: number): boolean => status >= 400 && status < 500 && status !== 408
+
+/** Time for a server to end a session. */
+const CLOSE_MILLIS = 2_000
 
 /** The id of the request with which the gate begins a new session. */
 const RENEWAL_ID = "countersign-gate-renewal"
@@ -78,24 +83,23 @@ const refusalOf = (text: string): string => {
  * Connects to an MCP server by streamable HTTP: each message is a request. A request is sent once, or once more if the server has refused it
  * because it no longer knows the session, as after its restart.
  */
-export const connectHttpServer = ({
-  log,
-  onEnd,
-  onMessage,
-  onRenewed,
-  token,
-  url
-}: HttpServerOptions): Upstream => {
-  const closing = new AbortController()
-  /** Aborts requests that the client has cancelled. */
-  const running = new Map<string | number, AbortController>()
+export const connectHttpServer = Effect.fnUntraced(function* (options: HttpServerOptions) {
+  const { log, onMessage, onRenewed, token, url } = options
   let session: string | undefined
+  /** The version of the protocol with `initialize`. */
   let version: string | undefined
-  let initializing: string | number | undefined
+  /** The id of the request that begins a session, and whose response names the version. */
+  let initializing: unknown
   /** The client's request that began its session. */
   let initialize: RpcRequest | undefined
-  let renewing: Promise<void> | undefined
-  let isListening = false
+  const renewal = yield* Semaphore.make(1)
+
+  /** Sends an HTTP request, and reads its response. */
+  const exchange = <A>(init: RequestInit, read: (response: Response) => Promise<A>) =>
+    Effect.tryPromise({
+      try: async (signal) => read(await fetch(url, { redirect: "error", ...init, signal })),
+      catch: (cause) => new SendFailed({ cause })
+    })
 
   const headers = (message?: RpcMessage): Headers => {
     const all = new Headers({ accept: "application/json, text/event-stream" })
@@ -133,179 +137,131 @@ export const connectHttpServer = ({
     }
   }
 
+  // Tells a server with sessions; it may not support it.
+  yield* Effect.addFinalizer(() =>
+    session === undefined
+      ? Effect.void
+      : exchange({ method: "DELETE", headers: headers() }, async ({ body }) => body?.cancel()).pipe(
+          Effect.timeoutOption(CLOSE_MILLIS),
+          Effect.ignore
+        )
+  )
+  const running = yield* FiberMap.make<RpcId, void, SendFailed>()
+  const listening = yield* FiberHandle.make()
+
   /** Follows the server's own requests and notifications. A server may have no such stream. */
-  const listen = async (): Promise<void> => {
-    if (isListening) return
-    isListening = true
-    try {
-      await follow()
-    } finally {
-      isListening = false
-    }
-  }
-
-  const follow = async (): Promise<void> => {
-    for (let attempt = 0; !closing.signal.aborted; attempt++) {
-      try {
-        const response = await fetch(url, {
-          headers: headers(),
-          redirect: "error",
-          signal: closing.signal
+  const listen = Effect.gen(function* () {
+    for (let delay = FIRST_DELAY_MILLIS; ; delay = Math.min(delay * 2, MAX_DELAY_MILLIS)) {
+      const followed = yield* Effect.result(
+        exchange({ headers: headers() }, async (response) => {
+          await (response.ok ? deliver(response) : response.body?.cancel())
+          return response.ok
         })
-        if (!response.ok) {
-          await response.body?.cancel()
-          return
-        }
-        await deliver(response)
-        attempt = 0
-      } catch (error) {
-        if (closing.signal.aborted) return
-        log(`the server's stream of notifications: ${String(error)}`)
-      }
-      const delay = Math.min(FIRST_DELAY_MILLIS * 2 ** attempt, MAX_DELAY_MILLIS)
-      await new Promise<void>((done) => {
-        const timer = setTimeout(done, delay)
-        closing.signal.addEventListener("abort", () => {
-          clearTimeout(timer)
-          done()
-        })
-      })
-    }
-  }
-
-  /** Begins a new session after the server has lost the one before. Requests that it has refused meanwhile wait for one renewal. */
-  const renew = (request: RpcRequest): Promise<void> => {
-    renewing ??= begin(request).finally(() => (renewing = undefined))
-    return renewing
-  }
-
-  const begin = async (request: RpcRequest): Promise<void> => {
-    const before = { session, version }
-    session = undefined
-    version = undefined
-    initializing = RENEWAL_ID
-    try {
-      await postOnce({ ...request, id: RENEWAL_ID }, {}, closing.signal)
-      await postOnce(
-        { kind: "notification", method: "notifications/initialized", params: undefined },
-        {},
-        closing.signal
       )
-    } catch (error) {
-      // The next request tries again.
-      session = before.session
-      version = before.version
-      throw error
+      if (Result.isFailure(followed))
+        log(`the server's stream of notifications: ${String(followed.failure.cause)}`)
+      else if (!followed.success) return
+      else delay = FIRST_DELAY_MILLIS
+      yield* Effect.sleep(delay)
     }
-    log("the server no longer knew the session: another one was begun")
-    onRenewed()
-  }
+  })
 
-  const post = async (
+  const postOnce = Effect.fnUntraced(function* (
     message: RpcMessage,
-    additional: Readonly<Record<string, string>>,
-    signal: AbortSignal
-  ): Promise<void> => {
-    await renewing?.catch(() => undefined)
-    const sentWith = session
-    try {
-      await postOnce(message, additional, signal)
-    } catch (error) {
-      const isLost = error instanceof SessionLost && message.kind !== "response"
-      if (!isLost || initialize === undefined || message === initialize) throw error
-      // Without a renewal under way, another session than that of the request is the renewed one.
-      if (renewing !== undefined || session === sentWith) await renew(initialize)
-      await postOnce(message, additional, signal)
-    }
-  }
-
-  const postOnce = async (
-    message: RpcMessage,
-    additional: Readonly<Record<string, string>>,
-    signal: AbortSignal
-  ): Promise<void> => {
+    additional: Readonly<Record<string, string>> = {}
+  ) {
     const hadSession = session !== undefined
     const all = headers(message)
     for (const [name, value] of Object.entries(additional)) all.set(name, value)
     all.set("content-type", "application/json")
-    const response = await fetch(url, {
-      method: "POST",
-      headers: all,
-      body: forwardedMessage(message),
-      redirect: "error",
-      signal
-    })
-    session = response.headers.get("mcp-session-id") ?? session
-    const { status } = response
-    const isRpc = /^(application\/json|text\/event-stream)/.test(response.headers.get("content-type") ?? "")
-    if (isRpc && message.kind === "request" && status === 400) {
-      // The answer to the request, or one to a request that the server did not take.
-      for await (const text of messagesOf(response)) {
-        if (parseMessage(text).kind !== "invalid") await onMessage(text)
-        else throw new (hadSession ? SessionLost : NotExecuted)(`the MCP server refused it${refusalOf(text)}`)
+    const init = { method: "POST", headers: all, body: forwardedMessage(message) }
+    yield* exchange(init, async (response) => {
+      session = response.headers.get("mcp-session-id") ?? session
+      const { status } = response
+      const isRpc = /^(application\/json|text\/event-stream)/.test(response.headers.get("content-type") ?? "")
+      if (isRpc && message.kind === "request" && status === 400) {
+        // The answer to the request, or one to a request that the server did not take.
+        for await (const text of messagesOf(response)) {
+          if (parseMessage(text).kind !== "invalid") await onMessage(text)
+          else
+            throw new (hadSession ? SessionLost : NotExecuted)(`the MCP server refused it${refusalOf(text)}`)
+        }
+        return
       }
-      return
-    }
-    if (!response.ok) {
-      await response.body?.cancel()
-      if (status === 404 && hadSession) throw new SessionLost("the MCP server no longer knows the session")
-      throw new (isRefusal(status) ? NotExecuted : Error)(
-        status === 401 && token === undefined
-          ? "the MCP server demands a token (status 401): set MCP_SERVER_TOKEN to one, or use --server-token-file"
-          : `the MCP server answered with status ${status}${status === 401 ? ": it does not accept the token of MCP_SERVER_TOKEN or --server-token-file" : ""}`
-      )
-    }
-    await deliver(response)
-    if (message.kind === "notification" && message.method === "notifications/initialized") void listen()
-  }
+      if (!response.ok) {
+        await response.body?.cancel()
+        if (status === 404 && hadSession) throw new SessionLost("the MCP server no longer knows the session")
+        throw new (isRefusal(status) ? NotExecuted : Error)(
+          status === 401 && token === undefined
+            ? "the MCP server demands a token (status 401): set MCP_SERVER_TOKEN to one, or use --server-token-file"
+            : `the MCP server answered with status ${status}${status === 401 ? ": it does not accept the token of MCP_SERVER_TOKEN or --server-token-file" : ""}`
+        )
+      }
+      await deliver(response)
+    })
+    if (message.kind === "notification" && message.method === "notifications/initialized")
+      yield* FiberHandle.run(listening, listen, { onlyIfMissing: true })
+  })
 
-  const send: Upstream["send"] = async (message, additional = {}) => {
-    if (message.kind === "notification" && message.method === "notifications/cancelled") {
-      const id = isObject(message.params) ? message.params["requestId"] : undefined
-      // In the stateless protocol, the end of the request cancels it.
-      if ((typeof id === "string" || typeof id === "number") && version === undefined)
-        running.get(id)?.abort()
-    }
-    if (message.kind !== "request") return post(message, additional, closing.signal)
-    if (message.method === "initialize") {
-      initialize = message
-      initializing = message.id
-    }
-    const aborting = new AbortController()
-    running.set(message.id, aborting)
-    try {
-      await post(message, additional, AbortSignal.any([closing.signal, aborting.signal]))
-    } catch (error) {
-      // `fetch` fails with a cause if it got no response.
-      if (!(error instanceof Error && error.cause instanceof Error)) throw error
-      throw new (NOT_SENT.test(reasonOf(error)) ? NotExecuted : Error)(
-        describeFetchFailure(error, url, "--url").replace(/\.$/, ""),
-        { cause: error }
-      )
-    } finally {
-      running.delete(message.id)
-    }
-    throw new Error("it ended its response without an answer")
+  /** Begins a new session after the server has lost the one before. */
+  const renew = Effect.fnUntraced(function* (request: RpcRequest, lost: string | undefined) {
+    // Another request has begun one meanwhile.
+    if (session !== lost) return
+    const before = { session, version }
+    session = undefined
+    version = undefined
+    initializing = RENEWAL_ID
+    yield* Effect.andThen(
+      postOnce({ ...request, id: RENEWAL_ID }),
+      postOnce({ kind: "notification", method: "notifications/initialized", params: undefined })
+    ).pipe(
+      // The next request tries again.
+      Effect.onError(() => Effect.sync(() => void ({ session, version } = before)))
+    )
+    log("the server no longer knew the session: another one was begun")
+    onRenewed()
+  })
+
+  const post = Effect.fnUntraced(function* (
+    message: RpcMessage,
+    additional?: Readonly<Record<string, string>>
+  ) {
+    // Waits for a renewal that is under way.
+    const sentWith = yield* renewal.withPermits(1)(Effect.sync(() => session))
+    const posted = yield* Effect.result(postOnce(message, additional))
+    if (Result.isSuccess(posted)) return
+    const { failure } = posted
+    const isLost = failure.cause instanceof SessionLost && message.kind !== "response"
+    if (!isLost || initialize === undefined || message === initialize) return yield* failure
+    yield* renewal.withPermits(1)(renew(initialize, sentWith))
+    yield* postOnce(message, additional)
+  })
+
+  /** A failure of a request, in words: `fetch` fails with a cause if it got no response. */
+  const described = (failure: SendFailed): SendFailed => {
+    const error = failure.cause
+    if (!(error instanceof Error && error.cause instanceof Error)) return failure
+    const text = describeFetchFailure(error, url, "--url").replace(/\.$/, "")
+    const cause = new (NOT_SENT.test(reasonOf(error)) ? NotExecuted : Error)(text, { cause: error })
+    return new SendFailed({ cause })
   }
 
   return {
-    send,
-    close: async () => {
-      if (closing.signal.aborted) return
-      closing.abort(new Error("the gate was stopped"))
-      if (session !== undefined) {
-        // Tells a server with sessions; it may not support it.
-        await fetch(url, {
-          method: "DELETE",
-          headers: headers(),
-          redirect: "error",
-          signal: AbortSignal.timeout(2_000)
-        }).then(
-          (response) => response.body?.cancel(),
-          () => undefined
-        )
+    send: Effect.fnUntraced(function* (message: RpcMessage, additional?: Readonly<Record<string, string>>) {
+      if (message.kind === "notification" && message.method === "notifications/cancelled") {
+        const id = isObject(message.params) ? message.params["requestId"] : undefined
+        // In the stateless protocol, the end of the request cancels it.
+        if ((typeof id === "string" || typeof id === "number") && version === undefined)
+          yield* FiberMap.remove(running, id)
       }
-      onEnd("The connection was closed.")
-    }
+      if (message.kind !== "request") return yield* post(message, additional)
+      if (message.method === "initialize") {
+        initialize = message
+        initializing = message.id
+      }
+      const posting = yield* FiberMap.run(running, message.id, post(message, additional))
+      yield* Effect.mapError(Fiber.join(posting), described)
+      return yield* new SendFailed({ cause: new Error("it ended its response without an answer") })
+    })
   }
-}
+})

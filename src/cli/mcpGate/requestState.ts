@@ -25,24 +25,21 @@ const TAG_BYTES = 16
 /** Largest token: a server's own state is inside. */
 const MAX_TOKEN_CHARACTERS = 1_000_000
 
-/** Seals the state of a call, so that a client can neither read nor change it, nor make one up. */
-export interface StateSealer {
-  readonly seal: (state: RequestState) => string
-  /** Undefined for anything that a gate with the same key has not sealed. */
-  readonly open: (token: string) => RequestState | undefined
-}
-
-/** Gates with the same API key open each other's tokens: any replica can answer the next request. */
-export const makeStateSealer = (apiKey: string): StateSealer => {
+/**
+ * Seals the state of a call, so that a client can neither read nor change it, nor make one up. Gates with the same API key open each
+ * other's tokens: any replica can answer the next request.
+ */
+export const makeStateSealer = (apiKey: string) => {
   const key = Buffer.from(hkdfSync("sha256", apiKey, "", "countersign mcp-gate request state v1", 32))
   return {
-    seal: (state) => {
+    seal: (state: RequestState): string => {
       const nonce = randomBytes(NONCE_BYTES)
       const cipher = createCipheriv("aes-256-gcm", key, nonce)
       const sealed = Buffer.concat([cipher.update(JSON.stringify(state), "utf8"), cipher.final()])
       return PREFIX + Buffer.concat([nonce, sealed, cipher.getAuthTag()]).toString("base64url")
     },
-    open: (token) => {
+    /** Undefined for anything that a gate with the same key has not sealed. */
+    open: (token: string): RequestState | undefined => {
       if (!token.startsWith(PREFIX) || token.length > MAX_TOKEN_CHARACTERS) return undefined
       const bytes = Buffer.from(token.slice(PREFIX.length), "base64url")
       if (bytes.byteLength < NONCE_BYTES + TAG_BYTES) return undefined

@@ -14,7 +14,8 @@ import { readServiceKey, readServiceUrl } from "../serviceClient.ts"
 import { startChildServer } from "./childServer.ts"
 import { describe } from "./describe.ts"
 import { connectHttpServer } from "./httpServer.ts"
-import { type McpGateOptions, startMcpGate } from "./McpGate.ts"
+import { makeMcpGate } from "./McpGate.ts"
+import type { Connect } from "./Upstream.ts"
 
 /** The flags of the command. */
 export interface GateFlags {
@@ -76,12 +77,11 @@ const findServer = Effect.fnUntraced(function* (flags: GateFlags, variables: Env
     const url = yield* parseUrl(flags.url.value, "--url")
     const found = yield* findSecret(serverToken, { text: flags.token, file: flags.tokenFile })
     const token = Option.getOrUndefined(Option.map(found, Redacted.value))
-    const connectTo: McpGateOptions["connect"] = async (events) =>
-      connectHttpServer({ ...events, url, token })
+    const connectTo: Connect = (events) => connectHttpServer({ ...events, url, token })
     return { connectTo, name: url.host, identity: [url.href] }
   }
   const environment = without(variables, SECRET_VARIABLES)
-  const connectTo: McpGateOptions["connect"] = (events) =>
+  const connectTo: Connect = (events) =>
     startChildServer({ ...events, command: command ?? "", args, environment })
   return { connectTo, name: path.basename(command ?? ""), identity: [command ?? "", ...args] }
 })
@@ -114,33 +114,29 @@ export const runGate = Effect.fnUntraced(function* (flags: GateFlags) {
   const client = connect({ url, key: Redacted.value(yield* readServiceKey(key.value)), retries: 1 })
   yield* Effect.addFinalizer(() => Effect.promise(() => client.close()))
   const gate = yield* Effect.acquireRelease(
-    Effect.tryPromise({
-      try: () =>
-        startMcpGate({
-          client,
-          key: Redacted.value(key.value),
-          consoleUrl: Option.getOrElse(flags.consoleUrl, () => `${url}/console`).replace(/\/+$/, ""),
-          server: Option.getOrElse(flags.name, () => server.name),
-          prefix: flags.prefix,
-          actionClasses: flags.actionClass,
-          session: Option.getOrUndefined(flags.session),
-          directory: path.join(path.resolve(state), identity.slice(0, 16)),
-          acceptsChanges: flags.acceptChanges,
-          connect: server.connectTo,
-          write: writeMessage,
-          log
-        }),
-      catch: (error) => new GateTrouble({ message: describe(error) })
-    }),
-    (gate) => Effect.promise(() => gate.stop({ drain: false }))
+    makeMcpGate({
+      client,
+      key: Redacted.value(key.value),
+      consoleUrl: Option.getOrElse(flags.consoleUrl, () => `${url}/console`).replace(/\/+$/, ""),
+      server: Option.getOrElse(flags.name, () => server.name),
+      prefix: flags.prefix,
+      actionClasses: flags.actionClass,
+      session: Option.getOrUndefined(flags.session),
+      directory: path.join(path.resolve(state), identity.slice(0, 16)),
+      acceptsChanges: flags.acceptChanges,
+      connect: server.connectTo,
+      write: writeMessage,
+      log
+    }).pipe(Effect.catchDefect((error) => new GateTrouble({ message: describe(error) }))),
+    (gate) => gate.stop({ drain: false })
   )
   const receive = async () => {
-    for await (const line of readMessageLines(process.stdin)) await gate.receive(line)
+    for await (const line of readMessageLines(process.stdin)) await Effect.runPromise(gate.receive(line))
   }
   receive()
     .catch((error: unknown) => log(`the client's messages cannot be read: ${String(error)}`))
-    .finally(() => void gate.stop({ drain: true }))
-  const reason = yield* Effect.promise(() => gate.ended)
+    .finally(() => Effect.runFork(gate.stop({ drain: true })))
+  const reason = yield* gate.ended
   if (reason !== undefined) return yield* new GateTrouble({ message: reason })
   return undefined
 }, Effect.scoped)

@@ -1,4 +1,4 @@
-/** What a client gets of results with definitions: confirmed definitions, and beside them members that programs read, without free text. */
+/** Results with definitions as a client gets them: the confirmed definitions, and members that programs read, without free text. */
 import { isObject, type JsonObject } from "../mcp/jsonRpc.ts"
 import { metaOf, SERVER_INFO_KEY } from "../mcp/protocol.ts"
 import { listOf } from "./callResults.ts"
@@ -53,7 +53,7 @@ export const shownList = (result: JsonObject, tools: ReadonlyArray<unknown>): Js
   }
 }
 
-/** The server's name, title and description for people and models: what it says of itself, without the version. */
+/** The server's name, title and description, which people and models read, without the version. */
 export const serverInfoOf = (result: JsonObject): JsonObject | undefined => {
   const info = result["serverInfo"] ?? metaOf(result)[SERVER_INFO_KEY]
   if (!isObject(info)) return undefined

@@ -1,18 +1,11 @@
-import type { Allowed, Denied, Pending, ToolCall } from "../../adapters/toolGate.ts"
+import { Effect, Result, type Schema } from "effect"
+import type { Pending, ToolCall } from "../../adapters/toolGate.ts"
 import { describeProblem } from "../../adapters/toolGate/messages.ts"
 import { toJson } from "../../adapters/toolGate/recordable.ts"
 import { isProblem } from "../../client/connect/Problem.ts"
 import { isUnavailable } from "../../client/isTransient.ts"
-import {
-  INVALID_PARAMS,
-  INVALID_REQUEST,
-  isObject,
-  type JsonObject,
-  type RpcRequest,
-  SERVER_FAILED
-} from "../mcp/jsonRpc.ts"
+import { INVALID_PARAMS, INVALID_REQUEST, isObject, type JsonObject, SERVER_FAILED } from "../mcp/jsonRpc.ts"
 import { canOpenUrl, isStateless, metaOf, textResult } from "../mcp/protocol.ts"
-import { actionClassOf } from "./actionClass.ts"
 import {
   callParams,
   endOf,
@@ -22,10 +15,10 @@ import {
   responseFor,
   unknownEnd
 } from "./callResults.ts"
-import type { ClientRequests, OpenCall } from "./ClientRequests.ts"
+import type { ClientRequest, ClientRequests } from "./ClientRequests.ts"
 import { describe } from "./describe.ts"
 import { digestOf } from "./digest.ts"
-import type { GovernedCalls } from "./GovernedCalls.ts"
+import type { GovernedCalls, OpenRun } from "./GovernedCalls.ts"
 import type { CallEnd, CallRecord } from "./Journal.ts"
 import type { McpGateOptions } from "./McpGate.ts"
 import { paramHeaders } from "./paramHeaders.ts"
@@ -49,6 +42,22 @@ const FINAL_CAUSES: ReadonlySet<string> = new Set([
   "refused"
 ])
 
+/**
+ * The action class of a tool: the setting, or the claim of the tool's annotations. A tool without annotations may be destructive, as in the
+ * protocol. The annotations are from the accepted definition, so a server cannot change them unnoticed.
+ */
+const actionClassOf = (
+  definition: Readonly<Record<string, Schema.Json>>,
+  tool: string,
+  settings: Readonly<Record<string, string>>
+): string => {
+  const setting = Object.hasOwn(settings, tool) ? settings[tool] : undefined
+  if (setting !== undefined) return setting
+  const annotations = isObject(definition["annotations"]) ? definition["annotations"] : {}
+  if (annotations["readOnlyHint"] === true) return "read"
+  return annotations["destructiveHint"] === false ? "write" : "destructive"
+}
+
 /** The parts of a gate that a call of a tool goes through. */
 export interface ToolCallParts extends Pick<McpGateOptions, "actionClasses" | "key" | "log" | "prefix"> {
   readonly approvalUrl: (approval: string | null) => string
@@ -67,93 +76,72 @@ export const makeToolCalls = ({
   requests,
   tools,
   ...options
-}: ToolCallParts): ((request: RpcRequest, open: OpenCall) => Promise<void>) => {
+}: ToolCallParts): ((request: ClientRequest) => Effect.Effect<void>) => {
   const sealer = makeStateSealer(options.key)
   /** Steps that a request of this process works on. */
   const activeSteps = new Set<string>()
 
   /** Asks, and waits for the person who decides; only so long if the client can show a link instead. */
-  const decide = async (
-    request: RpcRequest,
-    open: OpenCall,
-    call: ToolCall,
-    isRetry: boolean
-  ): Promise<Allowed | Denied | Pending> => {
-    const { signal } = open.abort
-    const first = await calls.ask(call, undefined, { signal, wait: false })
+  const decide = Effect.fnUntraced(function* (request: ClientRequest, call: ToolCall, isRetry: boolean) {
+    const first = yield* calls.ask(call)
     if (first.verdict !== "pending") return first
     const showsLink = canOpenUrl(request.params)
     if (showsLink && (!isRetry || isDeclined(request.params))) return first
     const url = approvalUrl(first.decision.approval_id)
     log(`${call.tool} (${call.id}) waits for a person: ${url}`)
-    const late = showsLink ? AbortSignal.timeout(RETRY_WAIT_MILLIS) : undefined
-    const until = late === undefined ? signal : AbortSignal.any([signal, late])
-    open.isHeld = true
-    try {
-      return await requests.withProgress(request, `Waiting for a person to decide: ${url}`, () =>
-        calls.waitForPerson(call, until)
-      )
-    } catch (error) {
-      if (late?.aborted !== true || signal.aborted) throw error
-      return first
-    } finally {
-      open.isHeld = false
-    }
-  }
+    const message = `Waiting for a person to decide: ${url}`
+    const decided = requests.hold(request, message, calls.waitForPerson(call))
+    return yield* showsLink
+      ? Effect.timeoutOrElse(decided, { duration: RETRY_WAIT_MILLIS, orElse: () => Effect.succeed(first) })
+      : decided
+  })
 
   /** Answers a call that was not executed. */
-  const deny = (request: RpcRequest, text: string, meta: JsonObject) =>
-    requests.answer(request.id, {
-      result: textResult(text, {
-        isError: true,
-        isStateless: isStateless(request.params),
-        meta: { [META_KEY]: meta }
-      })
+  const deny = ({ id, params }: ClientRequest, text: string, meta: JsonObject) => {
+    const isStatelessCall = isStateless(params)
+    const result = textResult(text, {
+      isError: true,
+      isStateless: isStatelessCall,
+      meta: { [META_KEY]: meta }
     })
-
-  /** Gives the client a response, and then the service the outcome. The journal has both until then. */
-  const finish = async (
-    request: RpcRequest,
-    record: CallRecord,
-    end: CallEnd,
-    line?: string
-  ): Promise<void> => {
-    // The response to a request that was cancelled is not expected.
-    if (requests.findCall(request.id)?.abort.signal.aborted !== true) {
-      if (line === undefined) await requests.answer(request.id, responseFor(end, isStateless(request.params)))
-      else await requests.answerWith(request.id, line)
-    }
-    await calls.conclude(record, end)
+    return requests.answer(id, { result })
   }
 
+  const answerEnd = ({ id, params }: ClientRequest, end: CallEnd) =>
+    requests.answer(id, responseFor(end, isStateless(params)))
+
   /** Sends an approved call to the server, at most once: the journal has it before the server. */
-  const execute = async (
-    request: RpcRequest,
-    open: OpenCall,
+  const execute = Effect.fnUntraced(function* (
+    request: ClientRequest,
+    run: OpenRun,
     record: CallRecord,
+    schema: unknown,
     { leg, upstream: serverState }: Pick<RequestState, "leg" | "upstream">
-  ): Promise<void> => {
-    const { journal, session } = await calls.run()
-    if (!(await journal.started(record, leg))) {
-      return requests.answer(request.id, responseFor(unknownEnd(SENT_BEFORE), isStateless(request.params)))
-    }
-    open.isSent = true
+  ) {
+    const { journal, session } = run
+    const { step_id } = record
+    request.isSent = true
+    const isFirst = yield* Effect.promise(() => journal.started(record, leg)).pipe(
+      Effect.onError(() => Effect.sync(() => calls.leave(record)))
+    )
+    if (!isFirst) return yield* answerEnd(request, unknownEnd(SENT_BEFORE))
     const params = callParams(request.params, leg, serverState)
-    const headers = isStateless(params) ? paramHeaders(open.schema, params["arguments"]) : {}
-    const response = await link.forward({ ...request, params }, headers)
+    const headers = isStateless(params) ? paramHeaders(schema, params["arguments"]) : {}
+    const response = yield* link.forward({ ...request, params }, headers)
     if (response.state === "refused") {
       // The same call goes on with its decision. A file `asked` that only the crash of a machine can have removed is written again.
-      await journal.asked(record)
-      await journal.unsent(record.step_id, leg)
-      open.isSent = false
+      yield* Effect.promise(() => journal.asked(record))
+      yield* Effect.promise(() => journal.unsent(step_id, leg))
       calls.leave(record)
       const text = `The call was not executed: ${response.reason} It keeps its decision: call the tool again with the same arguments.`
-      return deny(request, text, { cause: "server", step_id: record.step_id })
+      return yield* deny(request, text, { cause: "server", step_id })
     }
+    // The client gets a response, and then the service the outcome. The journal has both until then.
     if (response.state === "lost") {
       const end = unknownEnd(response.reason)
-      await journal.ended(record.step_id, end)
-      return finish(request, record, end)
+      yield* Effect.promise(() => journal.ended(step_id, end))
+      yield* answerEnd(request, end)
+      return yield* calls.conclude(run, record, end)
     }
     const { line, outcome } = response
     if (
@@ -163,27 +151,29 @@ export const makeToolCalls = ({
     ) {
       // The server asks its own question. The call goes on with the client's next request, without another decision.
       const { requestState } = outcome.result
-      await journal.answered(record.step_id, leg)
+      yield* Effect.promise(() => journal.answered(step_id, leg))
       const next = {
         session,
-        step_id: record.step_id,
+        step_id,
         digest: record.digest,
         leg: leg + 1,
         upstream: typeof requestState === "string" ? requestState : null
       }
-      return requests.answer(request.id, { result: { ...outcome.result, requestState: sealer.seal(next) } })
+      const result = { ...outcome.result, requestState: sealer.seal(next) }
+      return yield* requests.answer(request.id, { result })
     }
     const end = endOf(outcome)
-    await journal.ended(record.step_id, end)
-    return finish(request, record, end, line)
-  }
+    yield* Effect.promise(() => journal.ended(step_id, end))
+    yield* requests.answerWith(request.id, line)
+    return yield* calls.conclude(run, record, end)
+  })
 
   /** Answers a request with a link to the approval, which the client shows before it sends the call again. */
   const showLink = (
-    request: RpcRequest,
+    request: ClientRequest,
     { decision, message }: Pending,
     state: RequestState
-  ): Promise<void> => {
+  ): Effect.Effect<void> => {
     const url = approvalUrl(decision.approval_id)
     if (isDeclined(request.params)) {
       const text = `${message} A person can decide it at ${url}; call the tool again with the same arguments then.`
@@ -209,50 +199,100 @@ export const makeToolCalls = ({
     })
   }
 
-  const callTool = async (request: RpcRequest, open: OpenCall): Promise<void> => {
+  /** Takes up a call, and executes it if that is allowed. A cancel interrupts the decision alone. */
+  const proceed = Effect.fnUntraced(
+    function* (
+      request: ClientRequest,
+      run: OpenRun,
+      content: Omit<CallRecord, "session" | "step_id">,
+      { args, schema }: { readonly args: JsonObject | undefined; readonly schema: unknown },
+      state: RequestState | undefined
+    ) {
+      const { record, ...taken } = yield* calls.takeUp(run, content, state)
+      const { digest, session, step_id } = record
+      activeSteps.add(step_id)
+      yield* Effect.addFinalizer(() => Effect.sync(() => activeSteps.delete(step_id)))
+      if (taken.state === "interrupted") return yield* answerEnd(request, unknownEnd(SENT_BEFORE))
+      if (taken.state === "ended") {
+        yield* answerEnd(request, taken.end)
+        return yield* calls.conclude(run, record, taken.end)
+      }
+      if (state === undefined || state.leg === 0) {
+        const call = { id: step_id, tool: record.tool, arguments: args, actionClass: record.action_class }
+        const verdict = yield* Effect.interruptible(decide(request, call, state !== undefined)).pipe(
+          // The same call goes on with the same approval.
+          Effect.onError(() => Effect.sync(() => calls.leave(record)))
+        )
+        if (verdict.verdict === "deny") {
+          if (FINAL_CAUSES.has(verdict.cause)) yield* Effect.promise(() => run.journal.forget(step_id))
+          else calls.leave(record)
+          return yield* deny(request, verdict.message, { cause: verdict.cause, step_id })
+        }
+        if (verdict.verdict === "pending") {
+          if (isDeclined(request.params)) calls.leave(record)
+          else yield* calls.carry(record)
+          return yield* showLink(request, verdict, { session, step_id, digest, leg: 0, upstream: null })
+        }
+      }
+      const serverEnd = link.endReason()
+      if (serverEnd !== undefined) {
+        calls.leave(record)
+        return yield* requests.fail(request.id, SERVER_FAILED, `${serverEnd} The call was not executed.`)
+      }
+      return yield* execute(request, run, record, schema, {
+        leg: state?.leg ?? 0,
+        upstream: state?.upstream ?? null
+      })
+    },
+    Effect.scoped,
+    Effect.uninterruptible
+  )
+
+  return Effect.fnUntraced(function* (request: ClientRequest) {
+    const { id } = request
     const params = isObject(request.params) ? request.params : {}
     const { name, requestState } = params
     const args = params["arguments"]
     if (typeof name !== "string" || (args !== undefined && !isObject(args))) {
-      return requests.fail(
-        request.id,
-        INVALID_PARAMS,
-        "A call must have a tool's name, and its arguments as an object."
-      )
+      const text = "A call must have a tool's name, and its arguments as an object."
+      return yield* requests.fail(id, INVALID_PARAMS, text)
     }
 
-    const unlisted = await tools.refresh(name, metaOf(params))
+    const unlisted = yield* tools.refresh(name, metaOf(params))
     if (unlisted !== undefined) {
       const serverEnd = link.endReason()
-      return serverEnd === undefined
-        ? deny(request, `The MCP server did not list its tools, so this call was not executed. ${unlisted}`, {
-            cause: "server"
-          })
-        : requests.fail(request.id, SERVER_FAILED, `${serverEnd} The call was not executed.`)
+      const text = `The MCP server did not list its tools, so this call was not executed. ${unlisted}`
+      return yield* serverEnd === undefined
+        ? deny(request, text, { cause: "server" })
+        : requests.fail(id, SERVER_FAILED, `${serverEnd} The call was not executed.`)
     }
-    const known = tools.find(name)
+    const known = yield* tools.find(name)
     if (known === undefined) {
-      return deny(request, `The MCP server lists no tool ${JSON.stringify(name)}.`, { cause: "unknown_tool" })
+      const text = `The MCP server lists no tool ${JSON.stringify(name)}.`
+      return yield* deny(request, text, { cause: "unknown_tool" })
     }
     if (known.state === "changed") {
       const text =
         "The definition of this tool has changed since it was accepted, so the call was not executed. Calls are denied until a person approves the new definition."
-      return deny(request, known.question === undefined ? text : `${text} ${known.question}`, {
+      const { question } = known
+      return yield* deny(request, question === undefined ? text : `${text} ${question}`, {
         cause: "definition"
       })
     }
 
-    open.schema = known.definition["inputSchema"]
-    const opened = await calls.run().catch((error: unknown) => ({ error }))
-    if ("error" in opened) {
-      const { error } = opened
+    const opened = yield* Effect.result(calls.run)
+    if (Result.isFailure(opened)) {
+      const error = opened.failure.cause
       log(`no session: ${describe(error)}`)
       if (isUnavailable(error)) {
-        return deny(request, describeProblem("unreachable", undefined), { cause: "unreachable" })
+        return yield* deny(request, describeProblem("unreachable", undefined), { cause: "unreachable" })
       }
       const text = describeProblem("refused", isProblem(error) ? error : undefined)
-      return deny(request, isProblem(error) ? text : `${text} ${describe(error)}`, { cause: "refused" })
+      return yield* deny(request, isProblem(error) ? text : `${text} ${describe(error)}`, {
+        cause: "refused"
+      })
     }
+    const run = opened.success
     const content = {
       tool: `${options.prefix}${name}`,
       action_class: actionClassOf(known.definition, name, options.actionClasses),
@@ -260,57 +300,15 @@ export const makeToolCalls = ({
     }
     const state = typeof requestState === "string" ? sealer.open(requestState) : undefined
     if (requestState !== undefined) {
-      if (state?.digest !== content.digest || state.session !== opened.session) {
-        return requests.fail(request.id, INVALID_PARAMS, "The requestState does not belong to this call.")
+      if (state?.digest !== content.digest || state.session !== run.session) {
+        return yield* requests.fail(id, INVALID_PARAMS, "The requestState does not belong to this call.")
       }
       if (activeSteps.has(state.step_id)) {
-        return requests.fail(
-          request.id,
-          INVALID_REQUEST,
-          "Another request with this requestState is being worked on."
-        )
+        const text = "Another request with this requestState is being worked on."
+        return yield* requests.fail(id, INVALID_REQUEST, text)
       }
     }
 
-    const { record, ...taken } = await calls.takeUp(opened, content, state)
-    const { step_id } = record
-    activeSteps.add(step_id)
-    try {
-      if (taken.state === "ended") return await finish(request, record, taken.end)
-      if (taken.state === "interrupted") {
-        return await requests.answer(
-          request.id,
-          responseFor(unknownEnd(SENT_BEFORE), isStateless(request.params))
-        )
-      }
-      if (state === undefined || state.leg === 0) {
-        const call = { id: step_id, tool: record.tool, arguments: args, actionClass: record.action_class }
-        const verdict = await decide(request, open, call, state !== undefined)
-        if (verdict.verdict === "deny") {
-          if (FINAL_CAUSES.has(verdict.cause)) await opened.journal.forget(step_id)
-          else calls.leave(record)
-          return await deny(request, verdict.message, { cause: verdict.cause, step_id })
-        }
-        if (verdict.verdict === "pending") {
-          if (isDeclined(request.params)) calls.leave(record)
-          else calls.carry(record)
-          const { digest, session } = record
-          return await showLink(request, verdict, { session, step_id, digest, leg: 0, upstream: null })
-        }
-      }
-      open.abort.signal.throwIfAborted()
-      const serverEnd = link.endReason()
-      if (serverEnd !== undefined) throw new Error(serverEnd)
-      await execute(request, open, record, { leg: state?.leg ?? 0, upstream: state?.upstream ?? null })
-    } catch (error) {
-      if (open.isSent) throw error
-      // It was not sent: the same call goes on with the same approval.
-      calls.leave(record)
-      if (!open.abort.signal.aborted) throw error
-    } finally {
-      activeSteps.delete(step_id)
-    }
-  }
-
-  return callTool
+    return yield* proceed(request, run, content, { args, schema: known.definition["inputSchema"] }, state)
+  })
 }

@@ -1,3 +1,4 @@
+import { Effect } from "effect"
 import { assert, describe, it } from "vitest"
 import type { Denied, Verdict } from "../../../src/adapters/toolGate.ts"
 import { makeDefinitionQuestions } from "../../../src/cli/mcpGate/DefinitionQuestions.ts"
@@ -43,21 +44,21 @@ const askWith = async (first: Verdict, later = first) => {
   const reports: Array<string> = []
   const pendingWhile: Array<boolean> = []
   const calls: Pick<GovernedCalls, "ask" | "report" | "waitForPerson"> = {
-    ask: async () => first,
-    waitForPerson: async () => {
-      pendingWhile.push(questions.isPending())
-      return later
-    },
-    report: async (_call, _context, { status }) => void reports.push(status)
+    ask: () => Effect.succeed(first),
+    waitForPerson: () =>
+      Effect.sync(() => {
+        pendingWhile.push(questions.isPending())
+        return later
+      }),
+    report: (_call, { status }) => Effect.sync(() => void reports.push(status))
   }
   const questions = makeDefinitionQuestions({
     calls,
     approvalUrl: (approval) => `https://service.example/${approval}`,
     server: "shop",
-    signal: new AbortController().signal,
     log: () => undefined
   })
-  const answer = await questions.ask(change, (note) => notes.push(note))
+  const answer = await Effect.runPromise(questions.ask(change, (note) => notes.push(note)))
   return { answer, notes, reports, pendingWhile, isPending: questions.isPending() }
 }
 

@@ -6,9 +6,9 @@ import path from "node:path"
 import { formatMessage, isObject, type JsonObject, type RpcMessage } from "../../../src/cli/mcp/jsonRpc.ts"
 import { digestOf } from "../../../src/cli/mcpGate/digest.ts"
 import { openJournal } from "../../../src/cli/mcpGate/Journal.ts"
-import { type McpGateOptions, startMcpGate } from "../../../src/cli/mcpGate/McpGate.ts"
+import { makeMcpGate, type McpGateOptions } from "../../../src/cli/mcpGate/McpGate.ts"
 import { callPromise } from "../../../src/client/connect/CallPromise.ts"
-import type { UpstreamEvents } from "../../../src/cli/mcpGate/Upstream.ts"
+import { SendFailed, type UpstreamEvents } from "../../../src/cli/mcpGate/Upstream.ts"
 import { governedRun, type GovernedRun } from "../../adapters/governedRun.ts"
 import { eventually } from "../../adapters/mcp/eventually.ts"
 import { service } from "../../support/service.ts"
@@ -45,43 +45,50 @@ const gateFor = Effect.fnUntraced(function* (
   }
 
   const gate = yield* Effect.acquireRelease(
-    Effect.promise(() =>
-      startMcpGate({
-        client,
-        key: run.key,
-        consoleUrl: `${run.url}/console`,
-        server: "shop",
-        prefix: "",
-        actionClasses: {},
-        session: run.session,
-        directory,
-        acceptsChanges: false,
-        connect: async (events) => ({
-          send: async (message) => (answer ?? respond)(message, events),
-          close: async () => events.onEnd("The MCP server was closed.")
-        }),
-        write: async (line) => {
-          written.push(line)
-          const message: unknown = JSON.parse(line)
-          if (isObject(message)) waiting.get(message["id"])?.(message)
-        },
-        log: (line) => log.push(line)
-      })
-    ),
-    (made) => Effect.promise(() => made.stop({ drain: false }))
+    makeMcpGate({
+      client,
+      key: run.key,
+      consoleUrl: `${run.url}/console`,
+      server: "shop",
+      prefix: "",
+      actionClasses: {},
+      session: run.session,
+      directory,
+      acceptsChanges: false,
+      connect: (events) =>
+        Effect.as(
+          Effect.addFinalizer(() => Effect.sync(() => events.onEnd("The MCP server was closed."))),
+          {
+            send: (message) =>
+              Effect.tryPromise({
+                try: async () => (answer ?? respond)(message, events),
+                catch: (cause) => new SendFailed({ cause })
+              })
+          }
+        ),
+      write: async (line) => {
+        written.push(line)
+        const message: unknown = JSON.parse(line)
+        if (isObject(message)) waiting.get(message["id"])?.(message)
+      },
+      log: (line) => log.push(line)
+    }),
+    (made) => made.stop({ drain: false })
   )
 
+  const receive = (line: string) => Effect.runPromise(gate.receive(line))
   let ids = 0
   /** Sends a request, and returns the response. */
   const request = (method: string, params?: unknown): Promise<JsonObject> => {
     const id = ++ids
     return new Promise((done, fail) => {
       waiting.set(id, done)
-      gate.receive(formatMessage({ id, method, params })).catch(fail)
+      receive(formatMessage({ id, method, params })).catch(fail)
     })
   }
   return {
-    ...gate,
+    receive,
+    stop: (how: { readonly drain: boolean }) => Effect.runPromise(gate.stop(how)),
     directory,
     executed,
     log,
@@ -89,6 +96,25 @@ const gateFor = Effect.fnUntraced(function* (
     request,
     call: (name: unknown, args?: unknown) => request("tools/call", { name, arguments: args })
   }
+})
+
+/** A server that answers a call when the test says so. */
+const patientServer = Effect.gen(function* () {
+  const received: Array<string> = []
+  const sent = yield* Deferred.make<() => Promise<void>>()
+  const answer: Answer = async (message, { onMessage }) => {
+    if (message.kind === "response") return
+    received.push(message.method)
+    if (message.kind === "notification") return
+    const respond = (result: JsonObject) => onMessage(formatMessage({ id: message.id, result }))
+    if (message.method === "tools/list") await respond({ tools })
+    else
+      Deferred.doneUnsafe(
+        sent,
+        Effect.succeed(() => respond({ content: [] }))
+      )
+  }
+  return { answer, received, sent: Deferred.await(sent) }
 })
 
 const causeOf = ({ result }: JsonObject): unknown => {
@@ -450,6 +476,62 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })(
           assert.deepStrictEqual(yield* listFor(gained, more), { result: { tools: more }, isNew: true })
           assert.deepStrictEqual(yield* listFor(gained, more), { result: { tools: more }, isNew: false })
           assert.deepStrictEqual(yield* listFor({}, more), { result: { tools }, isNew: false })
+        })
+    )
+
+    it.effect(
+      "waits at its end for calls that the server executes, and not for those that wait for a person",
+      () =>
+        Effect.gen(function* () {
+          const run = yield* governedRun("gate end")
+          const server = yield* patientServer
+          const gate = yield* gateFor(run, server)
+          void gate.call("refund", { amount: 1 })
+          yield* Effect.promise(() =>
+            eventually(() => assert.match(gate.log.join("\n"), /refund .* waits for a person/))
+          )
+          const executing = gate.call("read", { file: "a" })
+          const respond = yield* server.sent
+          const stopping = gate.stop({ drain: true })
+          yield* Effect.promise(async () => {
+            // It is ending while the service answers this.
+            const { approvals } = await run.client.approvals.list({ query: { status: "pending" } })
+            assert.deepStrictEqual(
+              approvals.map(({ tool }) => tool),
+              ["refund"]
+            )
+            await respond()
+            assert.deepStrictEqual((await executing)["result"], { content: [] })
+            await stopping
+          })
+          assert.notInclude(gate.written.join("\n"), `"id":1,`)
+          assert.include(gate.log.at(-1), "the session stays open for what waits")
+          const outcomes = yield* Effect.promise(run.outcomes)
+          assert.deepStrictEqual(
+            outcomes.map(({ status, tool }) => [tool, status]),
+            [["read", "succeeded"]]
+          )
+        })
+    )
+
+    it.effect(
+      "records the outcome of a call that the client cancelled after it was sent, and answers nothing",
+      () =>
+        Effect.gen(function* () {
+          const run = yield* governedRun("gate cancelled")
+          const server = yield* patientServer
+          const gate = yield* gateFor(run, server)
+          void gate.call("read", { file: "a" })
+          const respond = yield* server.sent
+          yield* Effect.promise(async () => {
+            await gate.receive(formatMessage({ method: "notifications/cancelled", params: { requestId: 1 } }))
+            await respond()
+            await gate.stop({ drain: true })
+          })
+          assert.deepStrictEqual(server.received, ["tools/list", "tools/call", "notifications/cancelled"])
+          assert.deepStrictEqual(gate.written, [])
+          const [outcome] = yield* Effect.promise(run.outcomes)
+          assert.deepInclude(outcome, { tool: "read", status: "succeeded" })
         })
     )
 
