@@ -151,7 +151,7 @@ export const openDefinitions = async (options: DefinitionsOptions) => {
     const change = await pin({ part: "tool_definition", tool: name }, definition, !isListed)
     if (change === undefined) return accept(definition)
     const old = isDefinition(change.old) ? change.old : null
-    known.set(name, { state: "changed", question: undefined })
+    if (known.get(name)?.state !== "changed") known.set(name, { state: "changed", question: undefined })
     const notify = (question: string) => {
       if (known.get(name)?.state === "changed") known.set(name, { state: "changed", question })
     }

@@ -115,6 +115,9 @@ describe("the definitions of a server's tools", () => {
     assert.deepInclude(question, { tool: "refund", old, new: changed })
     question?.notify("See the approval.")
     assert.deepStrictEqual(definitions.find("refund"), { state: "changed", question: "See the approval." })
+    // Also after the list was read again.
+    await definitions.examine([changed])
+    assert.deepStrictEqual(definitions.find("refund"), { state: "changed", question: "See the approval." })
 
     const approved = definitions.changed()
     await question?.answer("approved")
