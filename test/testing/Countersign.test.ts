@@ -23,6 +23,10 @@ import { Countersign } from "../../src/testing/index.ts"
 import { cloneDatabase } from "../support/postgres.ts"
 import { service } from "../support/service.ts"
 import { sortingTask } from "../support/tasks.ts"
+import type { UnsentResponses } from "../../src/server/admission/UnsentResponses.ts"
+import type { VerifiedCredentials } from "../../src/server/admission/VerifiedCredentials.ts"
+import type { layerListen } from "../../src/server/http/listen.ts"
+import type { Stopping } from "../../src/server/http/Stopping.ts"
 
 /** A response without a body. */
 const respond = (status: number): EgressResponse => ({
@@ -187,6 +191,12 @@ describe("Countersign.layer › replacements", () => {
       Layer.provide(Server.layerStore(settings.store))
     )
     expectTypeOf<Layer.Services<typeof complete>>().toEqualTypeOf<never>()
+  })
+
+  it("a listening server requires the limits of unread responses, and the state that it shares with the routes", () => {
+    expectTypeOf<Layer.Services<ReturnType<typeof layerListen>>>().toEqualTypeOf<
+      Stopping | UnsentResponses | VerifiedCredentials
+    >()
   })
 })
 
