@@ -12,7 +12,7 @@ const PREFIX_LENGTH = 100
 /** Characters of the digest that tells calls with the same ID apart: 80 bits, within one session and one ID. */
 const CONTENT_LENGTH = 20
 
-/** What a decision about a call is bound to, besides its ID. */
+/** The content that a decision about a call is bound to, besides the ID of the call. */
 export interface CallContent {
   readonly tool: string
   readonly action_class?: string

@@ -18,7 +18,7 @@ const MAX_MESSAGE = 8_000
 /** Modes of Claude Code in which a deferred call that it does not defer is not executed without another permission. */
 const DEFERRING_MODES: ReadonlySet<string | undefined> = new Set([undefined, "default", "plan", "dontAsk"])
 
-/** What the model is told about a further call of a turn that needs a person. */
+/** The text for the model about a further call of a turn that needs a person. */
 export const OTHER_DEFERRED =
   "The run ends at another call of this turn, which waits too. Nothing has been rejected: make this call again, with the same arguments, when the run goes on."
 

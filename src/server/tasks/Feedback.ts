@@ -10,24 +10,24 @@ import type {
 } from "../../api/Feedback.ts"
 import { notFound } from "../../api/notFound.ts"
 import type { PageRequest } from "../../api/Pagination.ts"
-import {
-  type CorrectionNeedsSafeValue,
-  type DatasetBaseChanged,
-  type DatasetBusy,
-  type FeedbackChanged,
-  type FeedbackNotPending,
-  type InvalidCorrection,
-  type InvalidRequest,
-  type LimitReached,
+import type {
+  CorrectionNeedsSafeValue,
+  DatasetBaseChanged,
+  DatasetBusy,
+  FeedbackChanged,
+  FeedbackNotPending,
+  InvalidCorrection,
+  InvalidRequest,
+  LimitReached,
   NotFound,
-  type NothingStaged,
-  type PayloadTooLarge,
-  type SelfReview
+  NothingStaged,
+  PayloadTooLarge,
+  SelfReview
 } from "../../api/Problems.ts"
 import type { ReviewManyRequest, ReviewResult } from "../../api/ReviewBatch.ts"
 import type { FeedbackDetail, FeedbackRecord } from "../../domain/tasks/Feedback.ts"
 import type { FeedbackQuality } from "../../domain/tasks/FeedbackQuality.ts"
-import { FeedbackId, type OrgId, type TaskId } from "../../domain/Ids.ts"
+import type { FeedbackId, OrgId, TaskId } from "../../domain/Ids.ts"
 import { redactText } from "../../domain/redaction/Redaction.ts"
 import { LoopTurns } from "../admission/LoopTurns.ts"
 import { Audit } from "../identity/Audit.ts"

@@ -54,7 +54,7 @@ export const makeKeyEnds = ({ audit, revocations, sql }: KeyEndDeps) => {
     sql.afterCommit(Effect.forEach(keys, (key) => revocations.publish(key), { discard: true }))
 
   return {
-    /** Ends a key or a person. Returns what was usable and has ended: itself, unless it had ended before, and keys that it created. */
+    /** Ends a key or a person. Returns the keys that have ended: itself, unless it had ended before, and keys that it created. */
     end: Effect.fnUntraced(function* (
       author: Author,
       id: KeyId,
