@@ -104,11 +104,14 @@ const knownLocks: Readonly<Record<string, readonly [count: number, reason: strin
   "approvals/Rules/lockRules.ts": [1, "follows a write of its transaction"],
   "console/ConsoleSessions/rows.ts": [1, "keys are on every node"],
   "console/Search/SearchIndex.ts": [2, "both follow a write of their transaction"],
+  "deletion/RowRetention.ts": [
+    2,
+    "one locks keys, which are on every node; the other locks what it deletes and updates"
+  ],
   "delivery/Delivery/DeliveryQueue.ts": [1, "locks what it deletes"],
   "delivery/Delivery/Retention.ts": [1, "locks what it deletes"],
   "delivery/Delivery/ShardStore.ts": [2, "tables of the coordinator"],
   "delivery/Delivery/writeResults.ts": [1, "locks what it writes"],
-  "identity/ApiKeys/Retention.ts": [1, "keys are on every node"],
   "identity/EmailAddresses/rows.ts": [1, "addresses are on every node"],
   "identity/Organizations.ts": [1, "organizations are on every node"],
   "notifications/EndpointOutages.ts": [2, "lock what they update"],
@@ -122,7 +125,6 @@ const knownLocks: Readonly<Record<string, readonly [count: number, reason: strin
   ],
   "telemetry/Spans/storeBatches.ts": [1, "a variable that lockOnNode gets"],
   "telemetry/Telemetry/OtlpChannel.ts": [1, "locks what it updates"],
-  "telemetry/Telemetry/Retention.ts": [1, "locks what it deletes and updates"],
   "telemetry/eraseSpans.ts": [1, "locks what it deletes and updates"]
 }
 
