@@ -1,5 +1,6 @@
 import { Schema } from "effect"
 import type { ApprovalRule } from "./ApprovalRule.ts"
+import { compileTextPattern } from "./CompiledRules/compileTextPattern.ts"
 
 /** Most warnings about one list. */
 const MAX_WARNINGS = 20
@@ -16,27 +17,52 @@ export const RuleWarning = Schema.Struct({
 export type RuleWarning = typeof RuleWarning.Type
 
 export const RuleWarnings = Schema.Array(RuleWarning).annotateKey({
-  description: `Rules that allow more than they seem to, at most ${MAX_WARNINGS}: those that allow any tool by action class or task alone, which the agent states itself, and those that allow any tool before a rule that rejects.`
+  description: `Rules that allow more than they seem to, at most ${MAX_WARNINGS}: those that allow any tool by action class or task alone, which the agent states itself, those that reject or ask by such a statement before a rule that allows the same tool, and those that allow any tool before a rule that rejects.`
 })
 
 /** The rules that trust the agent's own statements, or that leave later rejections without effect. */
 export const findRuleWarnings = (
-  rules: ReadonlyArray<Pick<ApprovalRule, "tool" | "action_class" | "task_id" | "effect">>
+  rules: ReadonlyArray<Pick<ApprovalRule, "tool" | "action_class" | "task_id" | "effect" | "when">>
 ): ReadonlyArray<RuleWarning> => {
   const lastReject = rules.findLastIndex(({ effect }) => effect === "reject")
   return rules
     .flatMap(({ action_class, effect, task_id, tool }, index): ReadonlyArray<RuleWarning> => {
-      if (effect !== "allow" || !isAny(tool)) return []
       const pointer = `#/rules/${index}`
-      if (!isAny(action_class) || task_id !== null) return [{ pointer, detail: claimed }]
+      const isClaimed = !isAny(action_class) || task_id !== null
+      if (effect !== "allow") {
+        const isEvaded = isClaimed && !isAny(tool) && rules.slice(index + 1).some(allowsAny(tool))
+        return isEvaded ? [{ pointer, detail: evaded }] : []
+      }
+      if (!isAny(tool)) return []
+      if (isClaimed) return [{ pointer, detail: claimed }]
       return index < lastReject ? [{ pointer, detail: tooEarly }] : []
     })
     .slice(0, MAX_WARNINGS)
+}
+
+/** Whether a rule allows some tool of a pattern, whatever its arguments are. */
+const allowsAny =
+  (tool: string) =>
+  (rule: Pick<ApprovalRule, "tool" | "effect" | "when">): boolean =>
+    rule.effect === "allow" && rule.when.length === 0 && overlap(tool, rule.tool)
+
+/** Whether some name matches both patterns. */
+const overlap = (one: string, other: string): boolean => {
+  if (!one.includes("*")) return compileTextPattern(other)(one)
+  if (!other.includes("*")) return compileTextPattern(one)(other)
+  const [start = "", end = ""] = [one.slice(0, one.indexOf("*")), one.slice(one.lastIndexOf("*") + 1)]
+  const [otherStart, otherEnd] = [other.slice(0, other.indexOf("*")), other.slice(other.lastIndexOf("*") + 1)]
+  return (
+    (start.startsWith(otherStart) || otherStart.startsWith(start)) &&
+    (end.endsWith(otherEnd) || otherEnd.endsWith(end))
+  )
 }
 
 const isAny = (pattern: string): boolean => /^\*+$/u.test(pattern)
 
 const claimed =
   "Allows any tool by its action class or task, which the agent states itself. Name the tools that may be used without asking."
+const evaded =
+  "Rejects or asks by action class or task, which the agent states itself, and a later rule allows the same tool: a step that states another one is allowed. Decide by conditions on the arguments, or for every class and task."
 const tooEarly =
   "Allows any tool before a later rule that rejects, which then applies to less than it names. Put this rule after it, or name the tools that may be used without asking."
