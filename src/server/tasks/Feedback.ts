@@ -19,7 +19,7 @@ import type {
   InvalidCorrection,
   InvalidRequest,
   LimitReached,
-  NotFound,
+  type NotFound,
   NothingStaged,
   PayloadTooLarge,
   SelfReview
