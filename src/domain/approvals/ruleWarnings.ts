@@ -50,11 +50,11 @@ const allowsAny =
 const overlap = (one: string, other: string): boolean => {
   if (!one.includes("*")) return compileTextPattern(other)(one)
   if (!other.includes("*")) return compileTextPattern(one)(other)
-  const [start = "", end = ""] = [one.slice(0, one.indexOf("*")), one.slice(one.lastIndexOf("*") + 1)]
-  const [otherStart, otherEnd] = [other.slice(0, other.indexOf("*")), other.slice(other.lastIndexOf("*") + 1)]
+  const [head, tail] = endsOf(one)
+  const [otherHead, otherTail] = endsOf(other)
   return (
-    (start.startsWith(otherStart) || otherStart.startsWith(start)) &&
-    (end.endsWith(otherEnd) || otherEnd.endsWith(end))
+    (head.startsWith(otherHead) || otherHead.startsWith(head)) &&
+    (tail.endsWith(otherTail) || otherTail.endsWith(tail))
   )
 }
 
@@ -62,6 +62,10 @@ const isAny = (pattern: string): boolean => /^\*+$/u.test(pattern)
 
 const claimed =
   "Allows any tool by its action class or task, which the agent states itself. Name the tools that may be used without asking."
+/** What a pattern has before its first and after its last `*`. */
+const endsOf = (pattern: string) =>
+  [pattern.slice(0, pattern.indexOf("*")), pattern.slice(pattern.lastIndexOf("*") + 1)] as const
+
 const evaded =
   "Rejects or asks by action class or task, which the agent states itself, and a later rule allows the same tool: a step that states another one is allowed. Decide by conditions on the arguments, or for every class and task."
 const tooEarly =

@@ -19,7 +19,7 @@ import type {
   InvalidCorrection,
   InvalidRequest,
   LimitReached,
-  type NotFound,
+  NotFound,
   NothingStaged,
   PayloadTooLarge,
   SelfReview
