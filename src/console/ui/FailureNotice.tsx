@@ -18,6 +18,8 @@ export const FailureNotice = ({
   if (failure === undefined) return null
   const errors = failure.errors.filter((error) => !fields.some((field) => isOfField(error, field)))
   const isAllAtFields = errors.length === 0 && failure.errors.length > 0
+  // The detail names the first fault, and begins it with a small letter.
+  const listed = errors.filter(({ detail }) => !failure.detail.includes(detail.slice(1)))
   return (
     <div className="notice bad" role="alert">
       <p className="notice-title">{failure.title}</p>
@@ -26,9 +28,9 @@ export const FailureNotice = ({
           <UntrustedText text={failure.detail} />
         </p>
       )}
-      {errors.length === 0 ? null : (
+      {listed.length === 0 ? null : (
         <ul>
-          {errors.map(({ detail, pointer }) => (
+          {listed.map(({ detail, pointer }) => (
             <li key={pointer + detail}>
               <code>{pointer}</code> <UntrustedText text={detail} />
             </li>
