@@ -23,7 +23,7 @@ const mutantsOf = (
 
 export const mutants: ReadonlyArray<Mutant> = [
   ...mutantsOf("server/delivery/Delivery/writeResults.ts", "server/delivery/Delivery/writeResults.test.ts", [
-    ["AND q.attempt = e.attempt", ""],
+    ["AND q.attempt = e.attempt FOR UPDATE", "FOR UPDATE"],
     ["FOR UPDATE OF q SKIP LOCKED", ""]
   ]),
   ...mutantsOf("server/delivery/Delivery/writeResults.ts", "server/delivery/Delivery/Finisher.test.ts", [
@@ -43,8 +43,8 @@ export const mutants: ReadonlyArray<Mutant> = [
   ]),
   ...mutantsOf("server/delivery/Delivery/Replay.ts", "server/delivery/Delivery/Replay.test.ts", [
     [
-      "yield* lockDestination(org_id, destination_id) const rows = yield* lockOnNode(",
-      "const rows = yield* lockOnNode("
+      "yield* lockDestination(org_id, destination_id) const rows = yield* lockOnNode( sql, org_id, sql<{ readonly status: string; readonly channel: string }>",
+      "const rows = yield* lockOnNode( sql, org_id, sql<{ readonly status: string; readonly channel: string }>"
     ],
     ["yield* lockDestination(org_id, destination_id) const capacity", "const capacity"]
   ]),
@@ -55,8 +55,8 @@ export const mutants: ReadonlyArray<Mutant> = [
       "AND destination_id = ${destination_id} LIMIT ${queueLimit}::int"
     ],
     [
-      "AND q.org_id = d.org_id AND q.destination_id = d.destination_id LIMIT d.queue_limit",
-      "AND q.destination_id = d.destination_id LIMIT d.queue_limit"
+      'AND q.org_id = d.org_id AND q.destination_id = d.destination_id ${ofOrganization("q")} LIMIT',
+      'AND q.destination_id = d.destination_id ${ofOrganization("q")} LIMIT'
     ]
   ]),
   ...mutantsOf("server/delivery/Delivery/Retention.ts", "server/delivery/Delivery/Retention.test.ts", [
@@ -72,14 +72,17 @@ export const mutants: ReadonlyArray<Mutant> = [
   ]),
   ...mutantsOf("server/delivery/Delivery/writeHealth.ts", "server/delivery/Delivery/writeHealth.test.ts", [
     ["WHEN h.failures > 0 AND h.failures < d.consecutive_failures THEN", "WHEN false THEN"],
-    ["coalesce(d.failing_since, ${currentTime(sql, clock)})", "${currentTime(sql, clock)}"],
+    ["coalesce(d.failing_since, h.at)", "h.at"],
     ["CASE WHEN h.failures >= d.consecutive_failures THEN d.outage_reported_at END", "d.outage_reported_at"]
   ]),
   ...mutantsOf("server/notifications/EndpointOutages.ts", "server/notifications/EndpointOutages.test.ts", [
-    ["AND d.outage_reported_at IS NULL", ""],
+    ["AND outage_reported_at IS NULL", ""],
     ["AND p.active", ""],
     ["SET unreported_entry_id = NULL", "SET unreported_entry_id = p.unreported_entry_id"],
-    ["FOR NO KEY UPDATE SKIP LOCKED", ""]
+    [
+      "AND unreported_entry_id = ${entry_id} FOR NO KEY UPDATE SKIP LOCKED",
+      "AND unreported_entry_id = ${entry_id}"
+    ]
   ]),
   ...mutantsOf("server/store/idempotencyKeys.ts", "server/tasks/Runs/runIdempotency.test.ts", [
     [
@@ -89,12 +92,12 @@ export const mutants: ReadonlyArray<Mutant> = [
     ["AND created_at = ${claimedAt} AND answer IS NULL", "AND answer IS NULL"]
   ]),
   ...mutantsOf("server/store/idempotencyKeys.ts", "server/http/Idempotency.test.ts", [
-    ["WHERE existing.created_at < excluded.created_at - ${RETENTION}::interval OR (", "WHERE ("],
+    ["WHERE existing.created_at < ${before(now, RETENTION_MILLIS)} OR (", "WHERE ("],
     ["org_id = ${org_id} AND operation", "operation"],
     ["AND operation = ${operation} AND key = ${key}", "AND key = ${key}"]
   ]),
   ...mutantsOf("server/store/idempotencyKeys.ts", "server/tasks/Runs.test.ts", [
-    ["AND existing.created_at < excluded.created_at - ${ABANDONED_AFTER}::interval)", ")"]
+    ["AND existing.created_at < ${before(now, ABANDONED_AFTER_MILLIS)})", ")"]
   ]),
   ...mutantsOf("server/store/withoutTimeouts.ts", "server/secrets/MasterKeys.test.ts", [
     ["yield* sql`SET LOCAL lock_timeout = 0`", ""]
@@ -213,7 +216,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     ["yield* acquireDatasetLock(sql, org_id, task_id) const task", "const task"]
   ]),
   ...mutantsOf("server/tasks/Comparisons/lease.ts", "server/tasks/Comparisons/compareBatch.test.ts", [
-    ["AND (lease_until IS NULL OR lease_until <= ${currentTime(sql, clock)}) ORDER BY", "ORDER BY"],
+    ["AND (lease_until IS NULL OR lease_until <= ${currentTime(sql, clock)})`", "`"],
     ["lease_epoch = lease_epoch + 1,", "lease_epoch = lease_epoch,"],
     [
       "AND lease_epoch = ${row.lease_epoch} AND status IN ('running', 'cancelled') RETURNING 1 AS renewed",
@@ -245,7 +248,7 @@ export const mutants: ReadonlyArray<Mutant> = [
     ["yield* organizations.lockForUpdate(org_id)", ""]
   ]),
   ...mutantsOf("server/tasks/Runs/insertRuns.ts", "server/tasks/Runs/loggedRuns.test.ts", [
-    ["WHERE agent_sessions.org_id = n.org_id AND", "WHERE"]
+    ["WHERE agent_sessions.org_id = n.org_id ${ofOrganization", "WHERE true ${ofOrganization"]
   ]),
   ...mutantsOf("server/tasks/FeedbackTokens/rows.ts", "server/tasks/FeedbackTokens.test.ts", [
     ["AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ${toDate(now)})", ""],
@@ -276,15 +279,15 @@ export const mutants: ReadonlyArray<Mutant> = [
     ["yield* organizations.lockForUpdate(org_id) const now", "const now"]
   ]),
   ...mutantsOf("server/identity/ApiKeys/revocation.ts", "server/identity/ApiKeys.test.ts", [
-    ["yield* organizations.lockForUpdate(org_id) const line", "const line"]
+    ["yield* organizations.lockForUpdate(org_id) const row", "const row"]
   ]),
-  ...mutantsOf("server/identity/ApiKeys/Retention.ts", "server/identity/ApiKeys/Retention.test.ts", [
+  ...mutantsOf("server/deletion/RowRetention.ts", "server/deletion/keyRetention.test.ts", [
     ["WHERE created_by_id IS NOT NULL AND", "WHERE"]
   ]),
-  ...mutantsOf("server/identity/Audit/Retention.ts", "server/identity/Audit.test.ts", [
+  ...mutantsOf("server/deletion/RowRetention.ts", "server/identity/Audit.test.ts", [
     [
-      "bool_and(oldest.occurred_at < ${cutoff}) OVER (PARTITION BY due.org_id ORDER BY oldest.position) AS ends",
-      "oldest.occurred_at < ${cutoff} AS ends"
+      "bool_and(oldest.occurred_at < ${toDate(cutoff)}) OVER (PARTITION BY due.org_id ORDER BY oldest.position) AS ends",
+      "oldest.occurred_at < ${toDate(cutoff)} AS ends"
     ]
   ]),
   ...mutantsOf("server/console/ConsoleSessions.ts", "server/console/Console.test.ts", [
