@@ -78,6 +78,8 @@ export const openDefinitions = async (options: DefinitionsOptions) => {
   let isListed = (await readIfExists(listedFile)) !== undefined
 
   const known = new Map<string, KnownTool>()
+  /** Digests of the definitions of changed tools as they were listed last. */
+  const unaccepted = new Map<string, string>()
   /** Digests that a person is being asked about, or has rejected. */
   const asked = new Set<string>()
 
@@ -108,6 +110,7 @@ export const openDefinitions = async (options: DefinitionsOptions) => {
 
   const accept = (definition: ToolDefinition) => {
     known.set(definition.name, { state: "accepted", definition })
+    unaccepted.delete(definition.name)
     return definition
   }
 
@@ -147,16 +150,23 @@ export const openDefinitions = async (options: DefinitionsOptions) => {
 
   const examineTool = async (definition: ToolDefinition): Promise<ToolDefinition | undefined> => {
     const { name } = definition
-    if (isTooLong(definition, `the definition of ${JSON.stringify(name)}`)) return undefined
+    if (isTooLong(definition, `the definition of ${JSON.stringify(name)}`)) {
+      known.delete(name)
+      unaccepted.delete(name)
+      return undefined
+    }
     const change = await pin({ part: "tool_definition", tool: name }, definition, !isListed)
     if (change === undefined) return accept(definition)
     const old = isDefinition(change.old) ? change.old : null
-    if (known.get(name)?.state !== "changed") known.set(name, { state: "changed", question: undefined })
+    // The server may list a third definition before a person has decided about this one.
+    const isLatest = () => unaccepted.get(name) === change.digest
+    if (!isLatest()) known.set(name, { state: "changed", question: undefined })
+    unaccepted.set(name, change.digest)
     const notify = (question: string) => {
-      if (known.get(name)?.state === "changed") known.set(name, { state: "changed", question })
+      if (isLatest()) known.set(name, { state: "changed", question })
     }
     askOnce({ ...change, old }, notify, () => {
-      accept(definition)
+      if (isLatest()) accept(definition)
       onChange()
     })
     return old ?? undefined

@@ -29,6 +29,9 @@ export interface OpenRun {
 /** The session of the gate could not be opened. */
 export class NoSession extends Data.TaggedError("NoSession")<{ readonly cause: unknown }> {}
 
+/** A call that the gate goes on with. `new`: nobody was asked about it before. */
+type TakenCall = LeftCall | { readonly state: "new"; readonly record: CallRecord }
+
 export type GovernedCalls = Effect.Success<ReturnType<typeof makeGovernedCalls>>
 
 /** The governed calls of a gate: its session, its journal, and the outcomes that are reported. */
@@ -134,20 +137,23 @@ export const makeGovernedCalls = Effect.fnUntraced(function* (
       state: RequestState | undefined
     ) {
       if (state !== undefined) yield* FiberMap.remove(carriedCalls, state.step_id)
-      const index = leftCalls.findIndex(({ record }) =>
+      const index = leftCalls.findIndex(({ record, ...left }) =>
         state === undefined
-          ? record.digest === content.digest && record.action_class === content.action_class
+          ? record.digest === content.digest &&
+            record.action_class === content.action_class &&
+            // What may have been executed is answered under any definition.
+            (left.state !== "asked" || record.definition === content.definition)
           : record.step_id === state.step_id
       )
       const [left] = index === -1 ? [] : leftCalls.splice(index, 1)
       if (left !== undefined) return left
-      return yield* Effect.promise(async (): Promise<LeftCall> => {
+      return yield* Effect.promise(async (): Promise<TakenCall> => {
         const found = state === undefined ? undefined : await journal.find(state.step_id)
         if (found !== undefined) return found
         const step_id = state?.step_id ?? `call_${randomUUID().replaceAll("-", "")}`
         const record = { ...content, session, step_id }
         await journal.asked(record)
-        return { state: "asked", record }
+        return { state: state === undefined ? "new" : "asked", record }
       })
     }),
 

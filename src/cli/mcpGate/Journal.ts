@@ -21,7 +21,9 @@ export const CallRecord = Schema.Struct({
   tool: Schema.String,
   action_class: Schema.String,
   /** Digest of the tool and its arguments. */
-  digest: Schema.String
+  digest: Schema.String,
+  /** Digest of the definition of the tool that the call is decided under. */
+  definition: Schema.String
 })
 export type CallRecord = typeof CallRecord.Type
 

@@ -145,6 +145,7 @@ export const makeMcpGate = Effect.fnUntraced(function* (options: McpGateOptions)
   const passOn = Effect.fnUntraced(function* (request: ClientRequest) {
     const { id, method } = request
     request.isSent = true
+    const reading = tools.beginReading(request.params)
     const response = yield* link.forward(request)
     if (response.state !== "answered") return yield* requests.fail(id, SERVER_FAILED, response.reason)
     const { line, outcome } = response
@@ -152,7 +153,7 @@ export const makeMcpGate = Effect.fnUntraced(function* (options: McpGateOptions)
     if ("error" in outcome || !(isDescription || method === "tools/list"))
       return yield* requests.answerWith(id, line)
     const result = isObject(outcome.result) ? outcome.result : {}
-    const shown = yield* isDescription ? tools.examineServer(result) : tools.examineList(result)
+    const shown = yield* isDescription ? tools.examineServer(result) : tools.examineList(result, reading)
     return yield* requests.answer(id, { result: shown })
   })
 

@@ -8,7 +8,7 @@ import {
   type RpcRequest
 } from "../mcp/jsonRpc.ts"
 import { describe } from "./describe.ts"
-import { type Connect, NotExecuted, SendFailed } from "./Upstream.ts"
+import { type Connect, NotExecuted, SendFailed, type SendOptions } from "./Upstream.ts"
 
 /** Begins the ids of the gate's own requests to the server. */
 const OWN_ID = "countersign-gate-"
@@ -81,16 +81,13 @@ export const openServerLink = Effect.fnUntraced(function* (options: ServerLinkOp
     return { state: "lost", reason: endReason ?? `the MCP server failed: ${describe(error)}.` }
   }
 
-  /** Sends a request, and waits for its response. `headers`: additional ones of the HTTP request, if it is one. */
-  const forward = (
-    message: RpcRequest,
-    headers?: Readonly<Record<string, string>>
-  ): Effect.Effect<ServerResponse> =>
+  /** Sends a request, and waits for its response. */
+  const forward = (message: RpcRequest, sendOptions?: SendOptions): Effect.Effect<ServerResponse> =>
     Effect.suspend(() => {
       if (endReason !== undefined) return Effect.succeed({ state: "lost" as const, reason: endReason })
       const response = Deferred.makeUnsafe<ServerResponse>()
       waiting.set(message.id, response)
-      const sending = upstream.send(message, headers).pipe(
+      const sending = upstream.send(message, sendOptions).pipe(
         // A response that came before a failure counts.
         Effect.catchCause((cause) => Effect.sync(() => resolve(response, failureOf(cause)))),
         Effect.andThen(Deferred.await(response))

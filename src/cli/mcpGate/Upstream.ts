@@ -7,15 +7,18 @@ export class NotExecuted extends Error {}
 /** No response to a message will come any more. Its cause is `NotExecuted` if the server has certainly not executed it. */
 export class SendFailed extends Data.TaggedError("SendFailed")<{ readonly cause: unknown }> {}
 
+/** How a message is sent. */
+export interface SendOptions {
+  /** Additional headers of the HTTP request, if it is one. */
+  readonly headers?: Readonly<Record<string, string>>
+  /** Runs directly before each time the message is sent. If it fails, the message is not sent. */
+  readonly confirm?: Effect.Effect<void, SendFailed>
+}
+
 /** The MCP server behind the gate. Its scope ends the connection, and the server's process if it is one. */
 export interface Upstream {
-  /**
-   * Sends a message. Fails if no response to it will come any more; a response that came before counts. `headers`: additional ones of the HTTP request, if it is one.
-   */
-  readonly send: (
-    message: RpcMessage,
-    headers?: Readonly<Record<string, string>>
-  ) => Effect.Effect<void, SendFailed>
+  /** Sends a message. Fails if no response to it will come any more; a response that came before counts. */
+  readonly send: (message: RpcMessage, options?: SendOptions) => Effect.Effect<void, SendFailed>
 }
 
 /** Connects to a server. Dies if it cannot be started. */

@@ -75,16 +75,18 @@ export const endOf = (outcome: RpcOutcome): CallEnd => {
   }
 }
 
-/** The end of a call that the server may or may not have executed. */
-export const unknownEnd = (reason: string): CallEnd => {
-  const text = `It is unknown whether this call was executed: ${reason} It was not sent again. Check its effect first; calling the tool again is a new call.`
-  const result = textResult(text, {
-    isError: true,
-    isStateless: false,
-    meta: { [META_KEY]: { cause: "unknown" } }
-  })
+/** The end of a call that has no result of the server. `meta`: the gate's own data in the `_meta` of its result. */
+export const failedEnd = (text: string, meta: JsonObject): CallEnd => {
+  const result = textResult(text, { isError: true, isStateless: false, meta: { [META_KEY]: meta } })
   return { response: { result: json(result) }, failure: text }
 }
+
+/** The end of a call that the server may or may not have executed. */
+export const unknownEnd = (reason: string): CallEnd =>
+  failedEnd(
+    `It is unknown whether this call was executed: ${reason} It was not sent again. Check its effect first; calling the tool again is a new call.`,
+    { cause: "unknown" }
+  )
 
 /** A kept response for a request: in the stateless protocol, a result has a type. */
 export const responseFor = ({ response }: CallEnd, isStateless: boolean): RpcOutcome => {

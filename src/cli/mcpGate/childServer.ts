@@ -4,7 +4,7 @@ import type { Readable, Writable } from "node:stream"
 import { errnoCode } from "../../server/store/errnoCode.ts"
 import { forwardedMessage, type RpcMessage } from "../mcp/jsonRpc.ts"
 import { readMessageLines } from "../mcp/readLines.ts"
-import { NotExecuted, SendFailed, type UpstreamEvents } from "./Upstream.ts"
+import { NotExecuted, SendFailed, type SendOptions, type UpstreamEvents } from "./Upstream.ts"
 
 /** How long the server may take to end after its input was closed, and again after each signal. */
 const GRACE_MILLIS = 2_000
@@ -77,18 +77,19 @@ export const startChildServer = Effect.fnUntraced(function* (options: ChildServe
     child.kill("SIGKILL")
   })
 
-  return {
-    send: (message: RpcMessage) =>
-      Effect.callback<void, SendFailed>((resume) => {
-        if (Deferred.isDoneUnsafe(ended) || !child.stdin.writable)
-          return resume(Effect.fail(new SendFailed({ cause: new NotExecuted("the MCP server has ended") })))
-        child.stdin.write(`${forwardedMessage(message)}\n`, (error) =>
-          resume(
-            error === null || error === undefined
-              ? Effect.void
-              : Effect.fail(new SendFailed({ cause: error }))
-          )
+  const write = (message: RpcMessage) =>
+    Effect.callback<void, SendFailed>((resume) => {
+      if (Deferred.isDoneUnsafe(ended) || !child.stdin.writable)
+        return resume(Effect.fail(new SendFailed({ cause: new NotExecuted("the MCP server has ended") })))
+      child.stdin.write(`${forwardedMessage(message)}\n`, (error) =>
+        resume(
+          error === null || error === undefined ? Effect.void : Effect.fail(new SendFailed({ cause: error }))
         )
-      })
+      )
+    })
+
+  return {
+    send: (message: RpcMessage, { confirm = Effect.void }: SendOptions = {}) =>
+      Effect.andThen(confirm, write(message))
   }
 })

@@ -14,7 +14,7 @@ import { requestedVersion } from "../mcp/protocol.ts"
 import { describeFetchFailure } from "../serviceFailure.ts"
 import { MAX_MESSAGE_BYTES } from "../mcp/readLines.ts"
 import { headerValue } from "./paramHeaders.ts"
-import { NotExecuted, SendFailed, type UpstreamEvents } from "./Upstream.ts"
+import { NotExecuted, SendFailed, type SendOptions, type UpstreamEvents } from "./Upstream.ts"
 
 /** Delay before a broken stream of notifications is opened again; it doubles up to the maximum. */
 const FIRST_DELAY_MILLIS = 1_000
@@ -36,6 +36,9 @@ const NOT_SENT =
 
 /** Statuses by which a server has not executed a request: the client's errors, but for one that a proxy sends while it waits for the server. */
 const isRefusal = (status: number): boolean => status >= 400 && status < 500 && status !== 408
+
+/** Most sessions that may end while a message is confirmed, before it is not sent. */
+const MAX_LOST_SESSIONS = 3
 
 /** Time for a server to end a session. */
 const CLOSE_MILLIS = 2_000
@@ -222,18 +225,30 @@ export const connectHttpServer = Effect.fnUntraced(function* (options: HttpServe
     onRenewed()
   })
 
+  /** Waits for a renewal that is under way, and confirms a message for the session that it is sent in, which is returned. */
+  const prepare = Effect.fnUntraced(function* (confirm: Effect.Effect<void, SendFailed>) {
+    for (let lost = 0; lost < MAX_LOST_SESSIONS; lost++) {
+      const current = yield* renewal.withPermits(1)(Effect.sync(() => session))
+      yield* confirm
+      if (session === current) return current
+    }
+    return yield* new SendFailed({
+      cause: new NotExecuted("the MCP server has lost one session after the other")
+    })
+  })
+
   const post = Effect.fnUntraced(function* (
     message: RpcMessage,
-    additional?: Readonly<Record<string, string>>
+    { confirm = Effect.void, headers: additional }: SendOptions = {}
   ) {
-    // Waits for a renewal that is under way.
-    const sentWith = yield* renewal.withPermits(1)(Effect.sync(() => session))
+    const sentWith = yield* prepare(confirm)
     const posted = yield* Effect.result(postOnce(message, additional))
     if (Result.isSuccess(posted)) return
     const { failure } = posted
     const isLost = failure.cause instanceof SessionLost && message.kind !== "response"
     if (!isLost || initialize === undefined || message === initialize) return yield* failure
     yield* renewal.withPermits(1)(renew(initialize, sentWith))
+    yield* prepare(confirm)
     yield* postOnce(message, additional)
   })
 
@@ -247,19 +262,19 @@ export const connectHttpServer = Effect.fnUntraced(function* (options: HttpServe
   }
 
   return {
-    send: Effect.fnUntraced(function* (message: RpcMessage, additional?: Readonly<Record<string, string>>) {
+    send: Effect.fnUntraced(function* (message: RpcMessage, sendOptions?: SendOptions) {
       if (message.kind === "notification" && message.method === "notifications/cancelled") {
         const id = isObject(message.params) ? message.params["requestId"] : undefined
         // In the stateless protocol, the end of the request cancels it.
         if ((typeof id === "string" || typeof id === "number") && version === undefined)
           yield* FiberMap.remove(running, id)
       }
-      if (message.kind !== "request") return yield* post(message, additional)
+      if (message.kind !== "request") return yield* post(message, sendOptions)
       if (message.method === "initialize") {
         initialize = message
         initializing = message.id
       }
-      const posting = yield* FiberMap.run(running, message.id, post(message, additional))
+      const posting = yield* FiberMap.run(running, message.id, post(message, sendOptions))
       yield* Effect.mapError(Fiber.join(posting), described)
       return yield* new SendFailed({ cause: new Error("it ended its response without an answer") })
     })

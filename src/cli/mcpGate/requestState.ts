@@ -7,6 +7,8 @@ const RequestState = Schema.Struct({
   step_id: Schema.String,
   /** Digest of the tool and its arguments. */
   digest: Schema.String,
+  /** Digest of the definition of the tool that the call is decided under. */
+  definition: Schema.String,
   /** The number of requests of the call that were sent to the server. */
   leg: Schema.Int,
   /** The state that the server gave with its own question. */

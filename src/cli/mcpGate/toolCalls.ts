@@ -1,4 +1,4 @@
-import { Effect, Result, type Schema } from "effect"
+import { Data, Effect, Result, type Schema } from "effect"
 import type { Pending, ToolCall } from "../../adapters/toolGate.ts"
 import { describeProblem } from "../../adapters/toolGate/messages.ts"
 import { toJson } from "../../adapters/toolGate/recordable.ts"
@@ -9,6 +9,7 @@ import { canOpenUrl, isStateless, metaOf, textResult } from "../mcp/protocol.ts"
 import {
   callParams,
   endOf,
+  failedEnd,
   isDeclined,
   META_KEY,
   QUESTION_KEY,
@@ -25,6 +26,7 @@ import { paramHeaders } from "./paramHeaders.ts"
 import { makeStateSealer, type RequestState } from "./requestState.ts"
 import type { ServerLink } from "./ServerLink.ts"
 import type { ServerTools } from "./ServerTools.ts"
+import { NotExecuted, SendFailed } from "./Upstream.ts"
 
 /** How long a request waits that followed a link to the approval. Then the client is asked again: it expects no request of minutes. */
 const RETRY_WAIT_MILLIS = 25_000
@@ -58,6 +60,27 @@ const actionClassOf = (
   return annotations["destructiveHint"] === false ? "write" : "destructive"
 }
 
+/** A call that is not sent because of the definition of its tool. `text`: for the client. */
+class NotConfirmed extends Data.TaggedError("NotConfirmed")<{
+  readonly cause: "definition" | "server" | "unknown_tool"
+  readonly text: string
+}> {}
+
+/** The definition differs from the one that was accepted, or that the call was decided under. */
+const definitionChanged = (next: string): NotConfirmed =>
+  new NotConfirmed({
+    cause: "definition",
+    text: `The definition of this tool has changed since it was accepted, so the call was not executed. ${next}`
+  })
+
+/** The content of a call. */
+interface CallContent {
+  /** The tool's name at the server. */
+  readonly name: string
+  readonly args: JsonObject | undefined
+  readonly schema: unknown
+}
+
 /** The parts of a gate that a call of a tool goes through. */
 export interface ToolCallParts extends Pick<McpGateOptions, "actionClasses" | "key" | "log" | "prefix"> {
   readonly approvalUrl: (approval: string | null) => string
@@ -81,19 +104,47 @@ export const makeToolCalls = ({
   /** Steps that a request of this process works on. */
   const activeSteps = new Set<string>()
 
+  /** Returns the accepted definition of a tool, as the server has listed it since a time. */
+  const definitionOf = Effect.fnUntraced(function* (name: string, params: unknown, since?: number) {
+    const known = yield* tools.find(name, metaOf(params), since).pipe(
+      Effect.mapError(({ reason }) => {
+        const text = `The MCP server did not list its tools, so this call was not executed. ${reason}`
+        return new NotConfirmed({ cause: "server", text })
+      })
+    )
+    if (known === undefined) {
+      const text = `The MCP server lists no tool ${JSON.stringify(name)}.`
+      return yield* new NotConfirmed({ cause: "unknown_tool", text })
+    }
+    if (known.state === "accepted") return known.definition
+    const next = "Calls are denied until a person approves the new definition."
+    const { question } = known
+    return yield* definitionChanged(question === undefined ? next : `${next} ${question}`)
+  })
+
+  /** Fails unless a tool has the definition that a call of it was decided under. */
+  const confirm = Effect.fnUntraced(function* (
+    { definition }: CallRecord,
+    ...tool: Parameters<typeof definitionOf>
+  ) {
+    if (digestOf(yield* definitionOf(...tool)) !== definition)
+      return yield* definitionChanged("The new definition was accepted meanwhile: call the tool again.")
+  })
+
   /** Asks, and waits for the person who decides; only so long if the client can show a link instead. */
   const decide = Effect.fnUntraced(function* (request: ClientRequest, call: ToolCall, isRetry: boolean) {
     const first = yield* calls.ask(call)
-    if (first.verdict !== "pending") return first
+    if (first.verdict !== "pending") return { verdict: first, hasWaited: false }
     const showsLink = canOpenUrl(request.params)
-    if (showsLink && (!isRetry || isDeclined(request.params))) return first
+    if (showsLink && (!isRetry || isDeclined(request.params))) return { verdict: first, hasWaited: false }
     const url = approvalUrl(first.decision.approval_id)
     log(`${call.tool} (${call.id}) waits for a person: ${url}`)
     const message = `Waiting for a person to decide: ${url}`
     const decided = requests.hold(request, message, calls.waitForPerson(call))
-    return yield* showsLink
+    const verdict = yield* showsLink
       ? Effect.timeoutOrElse(decided, { duration: RETRY_WAIT_MILLIS, orElse: () => Effect.succeed(first) })
       : decided
+    return { verdict, hasWaited: true }
   })
 
   /** Answers a call that was not executed. */
@@ -110,13 +161,32 @@ export const makeToolCalls = ({
   const answerEnd = ({ id, params }: ClientRequest, end: CallEnd) =>
     requests.answer(id, responseFor(end, isStateless(params)))
 
+  /** Answers a decided call that was not sent. Its decision does not count for another definition. */
+  const withhold = Effect.fnUntraced(function* (
+    request: ClientRequest,
+    run: OpenRun,
+    record: CallRecord,
+    { cause, text }: NotConfirmed
+  ) {
+    const meta = { cause, step_id: record.step_id }
+    if (cause === "server") {
+      calls.leave(record)
+      return yield* deny(request, text, meta)
+    }
+    const end = failedEnd(text, meta)
+    yield* Effect.promise(() => run.journal.ended(record.step_id, end))
+    yield* answerEnd(request, end)
+    return yield* calls.conclude(run, record, end)
+  })
+
   /** Sends an approved call to the server, at most once: the journal has it before the server. */
   const execute = Effect.fnUntraced(function* (
     request: ClientRequest,
     run: OpenRun,
     record: CallRecord,
-    schema: unknown,
-    { leg, upstream: serverState }: Pick<RequestState, "leg" | "upstream">
+    { name, schema }: CallContent,
+    { leg, upstream: serverState }: Pick<RequestState, "leg" | "upstream">,
+    since: number | undefined
   ) {
     const { journal, session } = run
     const { step_id } = record
@@ -127,11 +197,19 @@ export const makeToolCalls = ({
     if (!isFirst) return yield* answerEnd(request, unknownEnd(SENT_BEFORE))
     const params = callParams(request.params, leg, serverState)
     const headers = isStateless(params) ? paramHeaders(schema, params["arguments"]) : {}
-    const response = yield* link.forward({ ...request, params }, headers)
+    let unconfirmed: NotConfirmed | undefined
+    const confirmed = confirm(record, name, params, since).pipe(
+      Effect.mapError((error) => {
+        unconfirmed = error
+        return new SendFailed({ cause: new NotExecuted(error.text) })
+      })
+    )
+    const response = yield* link.forward({ ...request, params }, { headers, confirm: confirmed })
     if (response.state === "refused") {
       // The same call goes on with its decision. A file `asked` that only the crash of a machine can have removed is written again.
       yield* Effect.promise(() => journal.asked(record))
       yield* Effect.promise(() => journal.unsent(step_id, leg))
+      if (unconfirmed !== undefined) return yield* withhold(request, run, record, unconfirmed)
       calls.leave(record)
       const text = `The call was not executed: ${response.reason} It keeps its decision: call the tool again with the same arguments.`
       return yield* deny(request, text, { cause: "server", step_id })
@@ -156,6 +234,7 @@ export const makeToolCalls = ({
         session,
         step_id,
         digest: record.digest,
+        definition: record.definition,
         leg: leg + 1,
         upstream: typeof requestState === "string" ? requestState : null
       }
@@ -205,11 +284,12 @@ export const makeToolCalls = ({
       request: ClientRequest,
       run: OpenRun,
       content: Omit<CallRecord, "session" | "step_id">,
-      { args, schema }: { readonly args: JsonObject | undefined; readonly schema: unknown },
+      tool: CallContent,
       state: RequestState | undefined
     ) {
       const { record, ...taken } = yield* calls.takeUp(run, content, state)
-      const { digest, session, step_id } = record
+      const { definition, digest, session, step_id } = record
+      let hasWaited = taken.state !== "new"
       activeSteps.add(step_id)
       yield* Effect.addFinalizer(() => Effect.sync(() => activeSteps.delete(step_id)))
       if (taken.state === "interrupted") return yield* answerEnd(request, unknownEnd(SENT_BEFORE))
@@ -218,11 +298,18 @@ export const makeToolCalls = ({
         return yield* calls.conclude(run, record, taken.end)
       }
       if (state === undefined || state.leg === 0) {
-        const call = { id: step_id, tool: record.tool, arguments: args, actionClass: record.action_class }
-        const verdict = yield* Effect.interruptible(decide(request, call, state !== undefined)).pipe(
+        const call = {
+          id: step_id,
+          tool: record.tool,
+          arguments: tool.args,
+          actionClass: record.action_class
+        }
+        const decided = yield* Effect.interruptible(decide(request, call, state !== undefined)).pipe(
           // The same call goes on with the same approval.
           Effect.onError(() => Effect.sync(() => calls.leave(record)))
         )
+        const { verdict } = decided
+        hasWaited ||= decided.hasWaited
         if (verdict.verdict === "deny") {
           if (FINAL_CAUSES.has(verdict.cause)) yield* Effect.promise(() => run.journal.forget(step_id))
           else calls.leave(record)
@@ -231,18 +318,30 @@ export const makeToolCalls = ({
         if (verdict.verdict === "pending") {
           if (isDeclined(request.params)) calls.leave(record)
           else yield* calls.carry(record)
-          return yield* showLink(request, verdict, { session, step_id, digest, leg: 0, upstream: null })
+          return yield* showLink(request, verdict, {
+            session,
+            step_id,
+            digest,
+            definition,
+            leg: 0,
+            upstream: null
+          })
         }
       }
+      // A call that is decided at once is sent under the list that it was decided under. After a wait for a person or the client, the list is
+      // read again, also after a short one: the server need not announce a change, and the request takes no time beside the wait.
+      const since = hasWaited ? performance.now() : undefined
+      const confirmed = yield* Effect.result(
+        Effect.interruptible(confirm(record, tool.name, request.params, since))
+      ).pipe(Effect.onError(() => Effect.sync(() => calls.leave(record))))
       const serverEnd = link.endReason()
       if (serverEnd !== undefined) {
         calls.leave(record)
         return yield* requests.fail(request.id, SERVER_FAILED, `${serverEnd} The call was not executed.`)
       }
-      return yield* execute(request, run, record, schema, {
-        leg: state?.leg ?? 0,
-        upstream: state?.upstream ?? null
-      })
+      if (Result.isFailure(confirmed)) return yield* withhold(request, run, record, confirmed.failure)
+      const leg = { leg: state?.leg ?? 0, upstream: state?.upstream ?? null }
+      return yield* execute(request, run, record, tool, leg, since)
     },
     Effect.scoped,
     Effect.uninterruptible
@@ -258,27 +357,15 @@ export const makeToolCalls = ({
       return yield* requests.fail(id, INVALID_PARAMS, text)
     }
 
-    const unlisted = yield* tools.refresh(name, metaOf(params))
-    if (unlisted !== undefined) {
+    const accepted = yield* Effect.result(definitionOf(name, params))
+    if (Result.isFailure(accepted)) {
+      const { cause, text } = accepted.failure
       const serverEnd = link.endReason()
-      const text = `The MCP server did not list its tools, so this call was not executed. ${unlisted}`
       return yield* serverEnd === undefined
-        ? deny(request, text, { cause: "server" })
+        ? deny(request, text, { cause })
         : requests.fail(id, SERVER_FAILED, `${serverEnd} The call was not executed.`)
     }
-    const known = yield* tools.find(name)
-    if (known === undefined) {
-      const text = `The MCP server lists no tool ${JSON.stringify(name)}.`
-      return yield* deny(request, text, { cause: "unknown_tool" })
-    }
-    if (known.state === "changed") {
-      const text =
-        "The definition of this tool has changed since it was accepted, so the call was not executed. Calls are denied until a person approves the new definition."
-      const { question } = known
-      return yield* deny(request, question === undefined ? text : `${text} ${question}`, {
-        cause: "definition"
-      })
-    }
+    const definition = accepted.success
 
     const opened = yield* Effect.result(calls.run)
     if (Result.isFailure(opened)) {
@@ -293,12 +380,13 @@ export const makeToolCalls = ({
       })
     }
     const run = opened.success
+    const state = typeof requestState === "string" ? sealer.open(requestState) : undefined
     const content = {
       tool: `${options.prefix}${name}`,
-      action_class: actionClassOf(known.definition, name, options.actionClasses),
-      digest: digestOf([name, args === undefined ? null : toJson(args)])
+      action_class: actionClassOf(definition, name, options.actionClasses),
+      digest: digestOf([name, args === undefined ? null : toJson(args)]),
+      definition: state?.definition ?? digestOf(definition)
     }
-    const state = typeof requestState === "string" ? sealer.open(requestState) : undefined
     if (requestState !== undefined) {
       if (state?.digest !== content.digest || state.session !== run.session) {
         return yield* requests.fail(id, INVALID_PARAMS, "The requestState does not belong to this call.")
@@ -309,6 +397,6 @@ export const makeToolCalls = ({
       }
     }
 
-    return yield* proceed(request, run, content, { args, schema: known.definition["inputSchema"] }, state)
+    return yield* proceed(request, run, content, { name, args, schema: definition["inputSchema"] }, state)
   })
 }

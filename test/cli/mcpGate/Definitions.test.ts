@@ -105,6 +105,37 @@ describe("the definitions of a server's tools", () => {
     assert.strictEqual(definitions.find("refund")?.state, "accepted")
   })
 
+  it("are not accepted by the approval of another definition that the server lists no more", async () => {
+    const directory = temporary()
+    await pinned(directory)
+    const definitions = await openTest(directory)
+    await definitions.examine([changed])
+    const third = { name: "refund", description: "Refunds every order." }
+    await definitions.examine([third])
+    const [second, last] = definitions.questions
+    const clientsNotified = definitions.changed()
+    second?.notify("About the second.")
+    await second?.answer("approved")
+    await clientsNotified
+    assert.deepStrictEqual(definitions.find("refund"), { state: "changed", question: undefined })
+    last?.notify("About the third.")
+    assert.deepStrictEqual(definitions.find("refund"), { state: "changed", question: "About the third." })
+  })
+
+  it("are unknown once the server lists one that is too long", async () => {
+    const definitions = await openTest(temporary())
+    await definitions.examine([old])
+    assert.strictEqual(definitions.find("refund")?.state, "accepted")
+    await definitions.listed()
+    await definitions.examine([changed])
+    await definitions.examine([{ ...old, description: "a".repeat(500_001) }])
+    assert.isUndefined(definitions.find("refund"))
+    const clientsNotified = definitions.changed()
+    await definitions.questions[0]?.answer("approved")
+    await clientsNotified
+    assert.isUndefined(definitions.find("refund"))
+  })
+
   it("that changed are used once a person has approved them, also by the next gate", async () => {
     const directory = temporary()
     await pinned(directory)

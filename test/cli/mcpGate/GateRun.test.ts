@@ -54,7 +54,14 @@ const endOwners = (directory: string): void => {
   }
 }
 
-const record = { session: "ses_0", step_id: "call_1", tool: "refund", action_class: "write", digest: "d" }
+const record = {
+  session: "ses_0",
+  step_id: "call_1",
+  tool: "refund",
+  action_class: "write",
+  digest: "d",
+  definition: "e"
+}
 
 describe("GateRun", () => {
   it("continues the run of a process that has ended, with its session and its calls", async () => {

@@ -21,7 +21,8 @@ const record = {
   step_id: "call_1",
   tool: "pay",
   action_class: "write",
-  digest: "0".repeat(64)
+  digest: "0".repeat(64),
+  definition: "1".repeat(64)
 }
 const end: CallEnd = { response: { result: "paid" }, failure: null }
 

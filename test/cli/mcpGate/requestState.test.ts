@@ -2,7 +2,14 @@ import { assert, describe, it } from "@effect/vitest"
 import * as fc from "fast-check"
 import { makeStateSealer } from "../../../src/cli/mcpGate/requestState.ts"
 
-const state = { session: "ses_1", step_id: "call_1", digest: "0".repeat(64), leg: 1, upstream: "its own" }
+const state = {
+  session: "ses_1",
+  step_id: "call_1",
+  digest: "0".repeat(64),
+  definition: "1".repeat(64),
+  leg: 1,
+  upstream: "its own"
+}
 const sealer = makeStateSealer("csk_one")
 
 describe("the state that a client carries", () => {
