@@ -553,6 +553,19 @@ layer(service(), { excludeTestServices: true })("SessionWriter", (it) => {
     })
   )
 
+  it.effect("a repeated step that was decided by a rule locks nothing", () =>
+    Effect.gen(function* () {
+      const { agent, params, session_id } = yield* team("repeated")
+      const sql = yield* SqlClient.SqlClient
+      const lastLock = sql`SELECT xmax::text AS xmax FROM agent_sessions WHERE session_id = ${session_id}`
+      const step = agent.sessions.step({ params, payload: stepNamed("only") })
+      const first = yield* step
+      const before = yield* lastLock
+      assert.deepStrictEqual(yield* step, first)
+      assert.deepStrictEqual(yield* lastLock, before)
+    })
+  )
+
   it.effect("the event of a resumed step is not dated before the decision that it follows from", () =>
     Effect.gen(function* () {
       const { agent, params, session_id } = yield* team("dated", "require_approval")

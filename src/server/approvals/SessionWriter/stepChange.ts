@@ -69,8 +69,8 @@ export const newSteps = (sql: SqlClient.SqlClient, ops: ReadonlyArray<Op<ChangeO
 }
 
 /**
- * The steps that were saved before, so that a resume takes no second statement. Their sessions are not locked. Steps are looked up first,
- * because most are new: each of the outer joins that follow is executed for a saved step only.
+ * The steps that were saved before, so that a resume takes no second statement. Steps are looked up first, because most are new:
+ * each of the outer joins that follow is executed for a saved step only.
  */
 export const savedSteps = (sql: SqlClient.SqlClient, org_id: OrgId | undefined) => {
   const ofOrganization = (table: string) => onlyOrganization(sql, `${table}.org_id`, org_id)

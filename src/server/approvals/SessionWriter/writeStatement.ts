@@ -119,7 +119,7 @@ export const runWrites = Effect.fnUntraced(function* (
     ...(notified.length === 0 ? [] : [refusedNotifications(sql, parts !== undefined)]),
     ...(steps.length === 0 ? [] : [newSteps(sql, steps)]),
     ...(readsSaved ? [savedSteps(sql, org_id)] : []),
-    sessionsOf(sql, ops, { isLocked, org_id }),
+    sessionsOf(sql, ops, { isLocked, org_id, readsSaved }),
     eligibleOps(sql, { isLocked, notifies: notified.length > 0, org_id, steps: steps.length > 0 }),
     ...changes.flatMap(({ ctes }) => ctes),
     appliedOps(
@@ -216,18 +216,27 @@ const refusedNotifications = (sql: SqlClient.SqlClient, delivers: boolean) =>
     }
   )`)
 
-/** The sessions of the writes, locked. Alone, since Citus cannot lock rows of a join with other rows. */
+/**
+ * The sessions of the writes, locked. Alone, since Citus cannot lock rows of a join with other rows. Without Citus those of saved steps are
+ * not locked, so that a statement that only resumes steps writes nothing to the disk.
+ */
 const sessionsOf = (
   sql: SqlClient.SqlClient,
   ops: ReadonlyArray<Op>,
-  { isLocked, org_id }: { readonly isLocked: boolean; readonly org_id: OrgId | undefined }
+  {
+    isLocked,
+    org_id,
+    readsSaved
+  }: { readonly isLocked: boolean; readonly org_id: OrgId | undefined; readonly readsSaved: boolean }
 ) => sql`
   sessions AS MATERIALIZED (
     SELECT s.org_id, s.session_id, s.trace_id, s.closed_at, s.proposals_until, s.grants_until
     FROM agent_sessions s
     WHERE ${
       org_id === undefined
-        ? sql.literal("(s.org_id, s.session_id) IN (SELECT org_id, session_id FROM ops)")
+        ? sql.literal(
+            `(s.org_id, s.session_id) IN (SELECT org_id, session_id FROM ops${readsSaved ? " WHERE NOT EXISTS (SELECT FROM saved WHERE saved.op = ops.op)" : ""})`
+          )
         : sql`s.org_id = ${org_id} AND s.session_id = ANY (${textArray(ops.map(({ write }) => write.session_id))}::text[])`
     }
     ${
