@@ -111,9 +111,11 @@ export class SessionWriter extends Context.Service<
       const waitingSteps = makeWaitingSteps()
 
       /** Keeps the caches of approvals and steps after a write, whatever became of it. */
-      const updateCaches = ({ change, org_id, session_id }: SessionWrite, outcome: WriteOutcome): void => {
+      const updateCaches = (write: SessionWrite, outcome: WriteOutcome): void => {
+        const { change, org_id, session_id } = write
         if (change._tag === "Transition") pendingApprovals.remove(change.to)
-        if (change._tag !== "Step") return
+        // A large step is always written and resumed under the lock.
+        if (change._tag !== "Step" || isLarge(write)) return
         if (outcome._tag === "Written" && change.approval !== null) pendingApprovals.add(change.approval)
         const approval_id = outcome._tag === "Saved" ? outcome.step.approval_id : change.step.approval_id
         if (outcome._tag !== "NotWritten" && approval_id !== null) {
@@ -236,7 +238,7 @@ export class SessionWriter extends Context.Service<
             Effect.gen(function* () {
               yield* onWritten(result)
               if (change._tag === "Transition") yield* countClosed([change.to])
-              if (!isLarge(write)) updateCaches(write, outcome)
+              updateCaches(write, outcome)
             })
           )
           return outcome
@@ -255,10 +257,12 @@ export class SessionWriter extends Context.Service<
               : Effect.succeed(cached)
           }),
         commit: (attempt) => {
-          const locked = Effect.filterOrElse(
-            atomically(attempt(true)),
-            (answer) => answer !== undefined,
-            () => Effect.die(new Error("A change must succeed or fail under the lock"))
+          const locked = atomically(
+            Effect.filterOrElse(
+              attempt(true),
+              (answer) => answer !== undefined,
+              () => Effect.die(new Error("A change must succeed or fail under the lock"))
+            )
           )
           return Effect.flatMap(isInTransaction, (isNested) =>
             isNested

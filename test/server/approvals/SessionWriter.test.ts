@@ -1,5 +1,5 @@
 import { assert, layer } from "@effect/vitest"
-import { Array as Arr, DateTime, Deferred, Effect, Fiber } from "effect"
+import { Array as Arr, DateTime, Deferred, Effect, Exit, Fiber } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { Authorized } from "../../../src/api/Authorization.ts"
 import { type KeyId, type OrgId, type SessionId, StepId } from "../../../src/domain/Ids.ts"
@@ -563,6 +563,21 @@ layer(service(), { excludeTestServices: true })("SessionWriter", (it) => {
       const before = yield* lastLock
       assert.deepStrictEqual(yield* step, first)
       assert.deepStrictEqual(yield* lastLock, before)
+    })
+  )
+
+  it.effect("a change that neither succeeds nor fails under the lock is rolled back", () =>
+    Effect.gen(function* () {
+      const { session_id } = yield* team("no answer")
+      const writer = yield* SessionWriter
+      const sql = yield* SqlClient.SqlClient
+      const close = sql`UPDATE agent_sessions SET closed_at = now() WHERE session_id = ${session_id}`
+      const exit = yield* Effect.exit(
+        writer.commit((isLocked) => (isLocked ? Effect.as(close, undefined) : Effect.undefined))
+      )
+      assert.isTrue(Exit.hasDies(exit))
+      const rows = yield* sql`SELECT closed_at FROM agent_sessions WHERE session_id = ${session_id}`
+      assert.deepStrictEqual(rows, [{ closed_at: null }])
     })
   )
 
