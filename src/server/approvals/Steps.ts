@@ -249,9 +249,10 @@ export class Steps extends Context.Service<
         now: Timestamp
       ) {
         if (found.last_decision === "reject") return yield* stepNotAllowed
-        const saved = yield* withoutPassedWindows(key, found, true, now)
         const stored = readArguments(sql, key.org_id, key.session_id, key.step_id)
+        // First, since a window that is closed locks rows which others wait for, and new rules take time to compile.
         const ruling = yield* rules.evaluate(key.org_id, found, stored)
+        const saved = yield* withoutPassedWindows(key, found, true, now)
         if (saved === undefined) return yield* stepNotFound
         const { decision } = currentDecision(saved, yield* approvalOf(key.org_id, saved), ruling)
         return decision === "allow" ? saved : yield* stepNotAllowed
