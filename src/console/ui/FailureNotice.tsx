@@ -2,6 +2,10 @@ import type { ReactNode } from "react"
 import { type Failure, isOfField } from "./problemFailure.ts"
 import { UntrustedText } from "./UntrustedText.tsx"
 
+/** Whether the detail of a failure, which often names the first fault, has the place and the text of an error. Its first letter may differ. */
+const isInDetail = ({ detail, pointer }: Failure["errors"][number], failure: Failure): boolean =>
+  (pointer === "#" || failure.detail.includes(pointer)) && failure.detail.includes(detail.slice(1))
+
 /**
  * An error message, shown where the failed request belongs. Errors of `fields`, which show their own, are not repeated here.
  */
@@ -18,8 +22,7 @@ export const FailureNotice = ({
   if (failure === undefined) return null
   const errors = failure.errors.filter((error) => !fields.some((field) => isOfField(error, field)))
   const isAllAtFields = errors.length === 0 && failure.errors.length > 0
-  // The detail names the first fault, and begins it with a small letter.
-  const listed = errors.filter(({ detail }) => !failure.detail.includes(detail.slice(1)))
+  const listed = errors.filter((error) => !isInDetail(error, failure))
   return (
     <div className="notice bad" role="alert">
       <p className="notice-title">{failure.title}</p>
