@@ -2,13 +2,13 @@
  * The statement that commits the writes of many requests. Each write is applied whole or not at all:
  *
  * ```
- *  ops ──▶ sessions ──▶ eligible ──▶ changed ──▶ applied ──▶ raised ──▶ numbered ──▶ session_events, approvals, audit_log,
- *          locks them   checks the   inserts or  numbers     raises                  approval_events, deliveries, delivery_queue
- *                       premises     updates     the events  last_event
+ *  ops ──▶ eligible ──▶ changed ──▶ applied ──▶ raised ──▶ numbered ──▶ session_events, approvals, audit_log,
+ *          locks the    inserts or  numbers     raises                  approval_events, deliveries, delivery_queue
+ *          session      updates     the events  last_event
  * ```
  *
- * - `sessions` locks each session's row, skipping rows that another transaction has locked.
- * - `eligible` checks the preconditions of the writes: the session is open, the rules and the endpoints have not changed, no destination is
+ * - `eligible` locks each session's row, skipping rows that another transaction has locked, and checks the preconditions
+ *   of the writes: the session is open, the rules and the endpoints have not changed, no destination is
  *   near its queue limit, and no counter-proposal or standing grant may answer for a question.
  * - `changed` applies each change under a condition of its own: PostgreSQL evaluates it on the newest version of the
  *   row, so of two concurrent writes one is applied.
@@ -119,7 +119,7 @@ export const runWrites = Effect.fnUntraced(function* (
     ...(notified.length === 0 ? [] : [refusedNotifications(sql, parts !== undefined)]),
     ...(steps.length === 0 ? [] : [newSteps(sql, steps)]),
     ...(readsSaved ? [savedSteps(sql, org_id)] : []),
-    sessionsOf(sql, ops, { isLocked, org_id, readsSaved }),
+    ...(org_id === undefined ? [] : [sessionsOf(sql, ops, org_id, isLocked)]),
     eligibleOps(sql, { isLocked, notifies: notified.length > 0, org_id, steps: steps.length > 0 }),
     ...changes.flatMap(({ ctes }) => ctes),
     appliedOps(
@@ -216,38 +216,25 @@ const refusedNotifications = (sql: SqlClient.SqlClient, delivers: boolean) =>
     }
   )`)
 
-/**
- * The sessions of the writes, locked. Alone, since Citus cannot lock rows of a join with other rows. Without Citus those of saved steps are
- * not locked, so that a statement that only resumes steps writes nothing to the disk.
- */
+/** A batch must not wait for one session's lock: its caller waits for it alone. */
+const LOCK = "FOR NO KEY UPDATE OF s SKIP LOCKED"
+
+/** On a cluster, the sessions of the writes, locked: Citus cannot lock rows of a join with other rows. */
 const sessionsOf = (
   sql: SqlClient.SqlClient,
   ops: ReadonlyArray<Op>,
-  {
-    isLocked,
-    org_id,
-    readsSaved
-  }: { readonly isLocked: boolean; readonly org_id: OrgId | undefined; readonly readsSaved: boolean }
+  org_id: OrgId,
+  isLocked: boolean
 ) => sql`
   sessions AS MATERIALIZED (
     SELECT s.org_id, s.session_id, s.trace_id, s.closed_at, s.proposals_until, s.grants_until
     FROM agent_sessions s
-    WHERE ${
-      org_id === undefined
-        ? sql.literal(
-            `(s.org_id, s.session_id) IN (SELECT org_id, session_id FROM ops${readsSaved ? " WHERE NOT EXISTS (SELECT FROM saved WHERE saved.op = ops.op)" : ""})`
-          )
-        : sql`s.org_id = ${org_id} AND s.session_id = ANY (${textArray(ops.map(({ write }) => write.session_id))}::text[])`
-    }
-    ${
-      isLocked
-        ? sql.literal("")
-        : sql.literal(`-- A batch must not wait for one session's lock: its caller waits for it alone.
-    FOR NO KEY UPDATE OF s SKIP LOCKED`)
-    }
+    WHERE s.org_id = ${org_id}
+      AND s.session_id = ANY (${textArray(ops.map(({ write }) => write.session_id))}::text[])
+    ${sql.literal(isLocked ? "" : LOCK)}
   )`
 
-/** The writes whose premises hold: all of them if the caller's transaction has checked them under the lock. */
+/** The writes whose premises hold: all of them if the caller's transaction has checked them under the lock. Without Citus, locks their sessions. */
 const eligibleOps = (
   sql: SqlClient.SqlClient,
   {
@@ -261,19 +248,12 @@ const eligibleOps = (
     readonly org_id: OrgId | undefined
     readonly steps: boolean
   }
-) => sql`
-  eligible AS MATERIALIZED (
-    SELECT o.*, s.trace_id
-    FROM ops o
-      JOIN sessions s ON s.org_id = o.org_id AND s.session_id = o.session_id
-      ${
-        isLocked
-          ? sql.literal("")
-          : sql`
-      LEFT JOIN approval_rules r ON r.org_id = o.org_id ${onlyOrganization(sql, "r.org_id", org_id)}
+) => {
+  const rules = "LEFT JOIN approval_rules r ON r.org_id = o.org_id"
+  const premises = `
     WHERE s.closed_at IS NULL
       AND (o.rules_revision IS NULL OR o.rules_revision = coalesce(r.revision, 0))
-      ${sql.literal(
+      ${
         steps
           ? `AND (o.shadow_revision IS NULL OR o.shadow_revision = coalesce(r.shadow_revision, 0))
       AND NOT EXISTS (SELECT FROM saved WHERE saved.op = o.op)
@@ -281,10 +261,20 @@ const eligibleOps = (
       AND (NOT o.asks OR s.proposals_until IS NULL OR s.proposals_until <= o.at)
       AND (NOT o.asks OR s.grants_until IS NULL OR s.grants_until <= o.at)`
           : ""
-      )}
-      ${sql.literal(notifies ? "AND NOT EXISTS (SELECT FROM refused WHERE refused.op = o.op)" : "")}`
       }
-  )`
+      ${notifies ? "AND NOT EXISTS (SELECT FROM refused WHERE refused.op = o.op)" : ""}`
+  const eligible = (sessions: string) => `
+  eligible AS MATERIALIZED (
+    SELECT o.*, s.trace_id
+    FROM ops o
+      JOIN ${sessions} s ON s.org_id = o.org_id AND s.session_id = o.session_id`
+  // One text without parameters: it is part of every step's statement.
+  if (org_id === undefined)
+    return sql.literal(`${eligible("agent_sessions")} ${isLocked ? "" : `${rules} ${premises} ${LOCK}`})`)
+  return isLocked
+    ? sql.literal(`${eligible("sessions")})`)
+    : sql`${sql.literal(`${eligible("sessions")} ${rules}`)} ${onlyOrganization(sql, "r.org_id", org_id)} ${sql.literal(premises)})`
+}
 
 const appliedOps = (
   sql: SqlClient.SqlClient,
