@@ -9,6 +9,7 @@ import type { AttemptHeld, Channel } from "../Channel.ts"
 import type { QueuedDelivery, QueueRow } from "./QueuedDelivery.ts"
 import { type Lane, LANE_LOW_WATERMARK } from "./Lane.ts"
 import { makeLanes } from "./Lanes.ts"
+import { nextStep } from "./LaneState.ts"
 import { makeReadTracker, type ReadTracker } from "./ReadTracker.ts"
 import { type Shards } from "./Shards.ts"
 import { monotonicMillis } from "../../concurrency/monotonicMillis.ts"
@@ -24,9 +25,6 @@ export const FULL_BATCH = 32
 
 /** How long a delivery waits after its payload or destination could not be loaded, in milliseconds. */
 const RELOAD_MILLIS = 1_000
-
-/** Maximum number of networks at which one lane has reservations: one for each address that an attempt tries. */
-const MAX_NETWORK_HOLDS = 4
 
 /** The outcome of a delivery that expired in the queue. */
 const expired: AttemptOutcome = { _tag: "Refused", error: "expired in queue before it could be sent" }
@@ -202,44 +200,36 @@ export const makeDispatcher = (
       // Attempts of a dropped lane may still be finishing, which makes the lane ready.
       if (!lanes.has(lane) || !shards.canStart(lane.owned, leaseNow)) return false
       lane.health = Cooldown.advance(lane.health, now)
-      const overdue = lane.nextExpired(now)
-      if (overdue !== undefined) {
-        expire(lane, overdue)
-        return true
+      const step = nextStep(lane, slots.hasFreeRetrySlot(), now)
+      switch (step._tag) {
+        case "Start":
+          return start(lane, step.delivery)
+        case "Expire":
+          expire(lane, step.delivery)
+          return true
+        case "Park":
+          parkUntil(lane, step.until, now)
+          return false
+        case "Wait":
+          wakeAt(lane, step.until)
+          return false
+        case "AwaitRetrySlot":
+          slots.awaitRetrySlot(lane)
+          return false
+        case "Empty":
+          lanes.requestRefill(lane)
+          lanes.dropIfIdle(lane)
+          return false
+        case "AwaitAttempt":
+          return false
       }
-      if (lane.inFlight >= Cooldown.concurrencyLimit(lane.health, lane.channel.policy.concurrency)) {
-        if (lane.health._tag === "CoolingDown") parkUntil(lane, lane.health.until, now)
-        return false
-      }
-      if (lane.hold !== undefined && lane.hold.until > now) {
-        wakeAt(lane, lane.hold.until)
-        return false
-      }
-      if (lane.networkHeldUntil > now) {
-        wakeAt(lane, lane.networkHeldUntil)
-        return false
-      }
-      if (lane.isThrottled && lane.loading > 0) return false
-      if (lane.isNetworkThrottled && lane.inFlight > 0) return false
-      const head = lane.waiting[0]
-      if (head === undefined) {
-        lanes.requestRefill(lane)
-        lanes.dropIfIdle(lane)
-        return false
-      }
-      if (head.dueAt > now) {
-        parkUntil(lane, head.dueAt, now)
-        return false
-      }
-      const delivery = lane.next(now, slots.hasFreeRetrySlot())
-      if (delivery === undefined) {
-        slots.awaitRetrySlot(lane)
-        return false
-      }
+    }
+
+    /** Starts an attempt if the slots that it needs are free. */
+    const start = (lane: Lane, delivery: QueuedDelivery): boolean => {
       if (!slots.acquire(lane, delivery)) return false
       checkOut(lane, delivery)
-      lane.inFlight++
-      lane.loading++
+      lane.apply({ _tag: "Started" })
       sending.add(delivery.delivery_id)
       attempt(lane, delivery)
       return true
@@ -273,9 +263,9 @@ export const makeDispatcher = (
       return lane
     }
 
-    /** Releases the slots of a finished attempt. */
-    const releaseSlots = (lane: Lane, delivery: QueuedDelivery): void => {
-      lane.inFlight--
+    /** Ends an attempt and releases its slots. */
+    const endAttempt = (lane: Lane, delivery: QueuedDelivery, end: "Finished" | "Returned"): void => {
+      lane.apply({ _tag: end })
       sending.delete(delivery.delivery_id)
       for (const waiting of slots.release(lane, delivery)) readyLanes.add(waiting)
       readyLanes.add(lane)
@@ -307,7 +297,7 @@ export const makeDispatcher = (
     const putBack = (lane: Lane, delivery: QueuedDelivery): void => {
       deliveriesHeld(lane.channel.name).updateUnsafe(1, context)
       lane.owned.unfinished--
-      releaseSlots(lane, delivery)
+      endAttempt(lane, delivery, "Returned")
       if (lanes.has(lane)) insert(lane, delivery)
       else lanes.unload(lane, delivery)
       dispatch()
@@ -319,11 +309,11 @@ export const makeDispatcher = (
       const rates = receiverRates.get(lane.channel.name)
       if (receiver === undefined || rates === undefined) return true
       const now = monotonicMillis(dueClock)
-      if (lane.hold === undefined || lane.hold.until <= now) {
-        const before = lane.hold
-        lane.hold = rates.reserve(lane.org_id, receiver, now, before)
-        lane.isThrottled = before !== undefined || lane.hold !== undefined
-        if (lane.hold === undefined) return true
+      const before = lane.state.hold
+      if (before === undefined || before.until <= now) {
+        const hold = rates.reserve(lane.org_id, receiver, now, before)
+        lane.apply({ _tag: "ReceiverReserved", hold })
+        if (hold === undefined) return true
       }
       putBack(lane, delivery)
       return false
@@ -337,45 +327,34 @@ export const makeDispatcher = (
       const rates = networkRates.get(lane.channel.name)
       if (rates === undefined) return true
       const now = monotonicMillis(dueClock)
-      if (lane.networkHeldUntil > now) return false
-      const hold = rates.reserve(lane.org_id, network, now, lane.networkHolds?.get(network))
-      lane.networkHolds?.delete(network)
-      if (hold === undefined) return true
-      const holds = (lane.networkHolds ??= new Map())
-      lane.networkHeldUntil = hold.until
-      holds.set(network, hold)
-      const [oldest] = holds.keys()
-      if (holds.size > MAX_NETWORK_HOLDS && oldest !== undefined) holds.delete(oldest)
-      return false
+      if (lane.state.networkHeldUntil > now) return false
+      const hold = rates.reserve(lane.org_id, network, now, lane.state.networkHolds.get(network))
+      lane.apply({ _tag: "NetworkReserved", network, hold })
+      return hold === undefined
     }
 
     const attempt = makeAttempt(clock, dueClock, shards, yield* makeTimerWheel, fork, {
       admit,
       admitNetwork,
       held: (lane, delivery) => {
-        lane.isNetworkThrottled = true
-        // Its turn within the rates of the host is not used yet.
-        lane.hold ??= { until: monotonicMillis(dueClock), reserved: "both" }
+        lane.apply({ _tag: "NetworkHeld", now: monotonicMillis(dueClock) })
         putBack(lane, delivery)
       },
-      loaded: (lane) => {
-        lane.loading--
-      },
+      loaded: (lane) => lane.apply({ _tag: "Loaded" }),
       started: (lane) => {
-        if (!lane.isThrottled) return
+        if (!lane.state.isThrottled) return
         readyLanes.add(lane)
         dispatch()
       },
       finished: (result) => {
-        result.lane.isNetworkThrottled = false
         updateHealth(result.lane, result.outcome)
-        releaseSlots(result.lane, result.delivery)
+        endAttempt(result.lane, result.delivery, "Finished")
         dispatch()
         publish(result)
       },
       requeue: (lane, delivery) => {
         lane.owned.unfinished--
-        releaseSlots(lane, delivery)
+        endAttempt(lane, delivery, "Returned")
         if (lanes.has(lane)) insert(lane, { ...delivery, dueAt: monotonicMillis(dueClock) + RELOAD_MILLIS })
         else lanes.unload(lane, delivery)
         dispatch()

@@ -2,8 +2,8 @@ import type { Fiber } from "effect"
 import { type Health } from "../../../domain/delivery/Cooldown.ts"
 import type { OrgId } from "../../../domain/Ids.ts"
 import type { Channel } from "../Channel.ts"
-import { isRetry, type QueuedDelivery } from "./QueuedDelivery.ts"
-import type { Hold } from "./ReceiverRates.ts"
+import { idleLane, type LaneEvent, type LaneState, transition } from "./LaneState.ts"
+import type { QueuedDelivery } from "./QueuedDelivery.ts"
 import type { OwnedShard } from "./Shards.ts"
 
 /** Waiting deliveries of one lane held in memory; the rest stay in the database until the lane is refilled. */
@@ -13,9 +13,8 @@ export const LANE_CAPACITY = 64
 export const LANE_LOW_WATERMARK = 8
 
 /**
- * The part of a destination's queue (a FIFO by due time) that is in memory: the deliveries that are due first. It also has
- * everything else that decides whether the destination may be sent to now. Plain and synchronous; only the dispatcher
- * uses it.
+ * The part of a destination's queue (a FIFO by due time) that is in memory: the deliveries that are due first. Its `state` and its
+ * health decide whether the destination may be sent to now (`nextStep`). Plain and synchronous; only the dispatcher uses it.
  */
 export class Lane {
   readonly key: string
@@ -33,8 +32,7 @@ export class Lane {
   isCooldownLogged: boolean
   /** Sorted by `dueAt`, then `seq`. */
   readonly waiting: Array<QueuedDelivery> = []
-  /** Attempts in flight. */
-  inFlight = 0
+  state: LaneState = idleLane
   /** Deliveries in memory: waiting, in flight, or finished but not yet recorded. */
   loaded = 0
   /** Whether the database may have deliveries that are not in memory, all due no earlier than the last one here. */
@@ -44,21 +42,6 @@ export class Lane {
   healthSavedAt = -1
   /** Row numbers of results that could not be recorded. They are not sent again while the lane is in memory. */
   readonly abandoned: Array<number> = []
-  /** Set if the receiver's rates hold the lane back, or did for the attempt that comes next. */
-  hold: Hold | undefined
-  /** Whether the receiver's rates held its last attempt back. Then one attempt at a time is loaded, as most would be held back again. */
-  isThrottled = false
-  /** Until when the rate limit of a network holds the lane back, on the monotonic clock. */
-  networkHeldUntil = Number.NEGATIVE_INFINITY
-  /** Reservations for the next attempt, by network: a receiver may have addresses in several. */
-  networkHolds: Map<string, Hold> | undefined
-  /**
-   * Whether a network's rate limit held the last attempt back. The lane then makes one attempt at a time, because most
-   * would be held back again.
-   */
-  isNetworkThrottled = false
-  /** Attempts that are being loaded. */
-  loading = 0
   timer: { readonly at: number; readonly fiber: Fiber.Fiber<void> } | undefined
 
   constructor(key: string, channel: Channel, owned: OwnedShard, delivery: QueuedDelivery, health: Health) {
@@ -97,29 +80,8 @@ export class Lane {
     return this.waiting.pop()
   }
 
-  /**
-   * Returns the first due delivery; without `includeRetries`, the first due delivery that is not a retry. It stays in
-   * the lane.
-   */
-  next(now: number, includeRetries: boolean): QueuedDelivery | undefined {
-    for (const delivery of this.waiting) {
-      if (delivery.dueAt > now) return undefined
-      if (includeRetries || !isRetry(delivery)) return delivery
-    }
-    return undefined
-  }
-
-  /**
-   * Returns the first delivery that is due and past its `expiresAt`: a retry, or any delivery if the destination is
-   * failing. Attempts to a failing destination are made one at a time, so trying expired deliveries would make those
-   * behind them expire as well.
-   */
-  nextExpired(now: number): QueuedDelivery | undefined {
-    for (const delivery of this.waiting) {
-      if (delivery.dueAt > now) return undefined
-      if (delivery.expiresAt < now && (isRetry(delivery) || this.health._tag !== "Healthy")) return delivery
-    }
-    return undefined
+  apply(event: LaneEvent): void {
+    this.state = transition(this.state, event)
   }
 
   remove(delivery: QueuedDelivery): void {

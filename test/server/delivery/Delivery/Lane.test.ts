@@ -49,19 +49,6 @@ describe("Lane", () => {
       })
     )
   })
-
-  it("next returns the first due delivery, and no retry while retry slots are used up", () => {
-    fc.assert(
-      fc.property(arrivals, fc.nat({ max: 60 }), fc.boolean(), (list, now, retries) => {
-        const lane = new Lane("lane", channel, ownedShard(0), item(0, 0, false), healthy)
-        for (const one of list) lane.insert(one, 100)
-        const expected = list
-          .toSorted(byDue)
-          .find((one) => one.dueAt <= now && (retries || one.attempt === one.first_attempt))
-        assert.strictEqual(lane.next(now, retries), expected)
-      })
-    )
-  })
 })
 
 describe("shardOf", () => {
