@@ -110,6 +110,15 @@ COMMENT ON COLUMN approval_counts.slot IS 'Part of the counter: concurrent state
 COMMENT ON COLUMN approval_counts.closed IS 'Approvals.';
 COMMENT ON COLUMN approval_counts.escalated IS 'Those that were escalated.';
 
+CREATE TABLE approval_event_heads (
+  org_id text COLLATE "C" NOT NULL,
+  "position" bigint NOT NULL,
+  CONSTRAINT approval_event_heads_pkey PRIMARY KEY (org_id)
+) WITH (fillfactor=50);
+COMMENT ON TABLE approval_event_heads IS 'Newest position of an organization''s approval events. Its lock serializes the numbering of events.';
+COMMENT ON COLUMN approval_event_heads.org_id IS 'Organization that owns the row.';
+COMMENT ON COLUMN approval_event_heads."position" IS 'Newest position.';
+
 CREATE TABLE approval_events (
   org_id text COLLATE "C" NOT NULL,
   event_id text COLLATE "C" NOT NULL,
@@ -117,8 +126,10 @@ CREATE TABLE approval_events (
   approval_id text COLLATE "C",
   body bytea NOT NULL,
   occurred_at timestamp with time zone NOT NULL,
+  "position" bigint,
   CONSTRAINT approval_events_pkey PRIMARY KEY (org_id, event_id)
 );
+CREATE INDEX approval_events_position ON approval_events USING btree (org_id, "position", occurred_at, event_id);
 COMMENT ON TABLE approval_events IS 'Approval events with the exact bytes that webhooks sign and send.';
 COMMENT ON COLUMN approval_events.org_id IS 'Organization that owns the row.';
 COMMENT ON COLUMN approval_events.event_id IS 'Id, evt_…; the webhook-id of its deliveries.';
@@ -126,6 +137,7 @@ COMMENT ON COLUMN approval_events.type IS 'Event type, such as approval.requeste
 COMMENT ON COLUMN approval_events.approval_id IS 'Approval of the event; null: a test event.';
 COMMENT ON COLUMN approval_events.body IS 'JSON body as signed.';
 COMMENT ON COLUMN approval_events.occurred_at IS 'When it happened.';
+COMMENT ON COLUMN approval_events."position" IS 'Place among the organization''s events, in the order in which they were committed; null until the list of events is read.';
 
 CREATE TABLE approval_group_counts (
   org_id text COLLATE "C" NOT NULL,

@@ -8,6 +8,7 @@ import { CanariesApi } from "./Canaries.ts"
 import { ComparisonsApi, ReleasesApi } from "./Comparisons.ts"
 import { DatasetsApi } from "./Datasets.ts"
 import { DeletionsApi } from "./Deletions.ts"
+import { EventsApi } from "./Events.ts"
 import { FeedbackApi } from "./Feedback.ts"
 import { FeedbackSettingsApi } from "./FeedbackSettings.ts"
 import { GrantsApi } from "./Grants.ts"
@@ -44,6 +45,7 @@ export class Api extends HttpApi.make("countersign")
   .add(HooksApi)
   .add(ApprovalRulesApi)
   .add(NotificationEndpointsApi)
+  .add(EventsApi)
   .add(RedactionSettingsApi)
   .add(RetentionSettingsApi)
   .add(DeletionsApi)

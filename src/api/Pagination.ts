@@ -5,7 +5,7 @@ import { documented } from "../domain/documented.ts"
 type Id = Schema.Codec<string, string>
 
 /** A keyset cursor: opaque on the wire; in code, the last identifier of the previous page. */
-const cursor = <S extends Id>(id: S, description: string) =>
+export const cursor = <S extends Id>(id: S, description: string) =>
   Schema.String.annotate({ description }).pipe(
     Schema.decodeTo(id.annotate({ message: "Expected the `next_cursor` of a page of this list" }), {
       decode: SchemaGetter.decodeBase64UrlString(),

@@ -383,7 +383,9 @@ export class CursorExpired extends problem<CursorExpired>()(
   "Cursor expired",
   "Events after the cursor have been removed by retention. Read the session and its approvals again, then follow the stream without a cursor: it starts at `first_kept`.",
   {
-    first_kept: Schema.Int.annotateKey({ description: "Number of the oldest retained event." })
+    first_kept: Schema.optionalKey(Schema.Int).annotateKey({
+      description: "Of a session's stream: number of the oldest retained event."
+    })
   }
 ) {}
 

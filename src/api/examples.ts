@@ -471,6 +471,34 @@ const deletion = {
   finished_at: "2026-11-21T05:04:43.210Z"
 }
 
+/** The body of a webhook, without its `type` and `approval`. */
+export const webhookExample = {
+  id: ids.event,
+  org_id: ids.organization,
+  occurred_at: "2026-11-21T05:00:02.250Z"
+}
+
+/** The approval in a webhook, for a status that no person caused. */
+export const webhookApprovalExample = {
+  approval_id: ids.approval,
+  session_id: ids.session,
+  step_id: step.step_id,
+  task_id: null,
+  stage: "reviewer",
+  requested_at: "2026-11-21T05:00:02.250Z",
+  review_deadline_at: "2026-11-21T06:00:02.250Z",
+  escalation_deadline_at: null,
+  expires_at: "2026-11-21T06:00:02.250Z",
+  approvals_required: 1,
+  approvals_given: 0
+}
+
+const approvalEvent = {
+  ...webhookExample,
+  type: "approval.requested",
+  approval: { ...webhookApprovalExample, status: "pending" }
+}
+
 /** Examples by component schema. */
 export const schemaExamples: Readonly<Record<string, Schema.Json>> = {
   ApiKey: apiKey,
@@ -845,6 +873,8 @@ export const schemaExamples: Readonly<Record<string, Schema.Json>> = {
   QueuedDelivery: { queued: true, id: ids.delivery },
   ReplayWindow: { since: "2026-11-21T00:00:00.000Z", until: "2026-11-22T00:00:00.000Z" },
   ReplayCounts: { queued: 12, skipped: 0 },
+  ApprovalEvent: approvalEvent,
+  ApprovalEventPage: { events: [approvalEvent], next_cursor: "MTI4LjE3Njk4NTAwMDIyNTA", has_more: false },
   AuditEntry: {
     id: ids.auditEntry,
     action: "approval.approved",
@@ -945,28 +975,6 @@ export const problemExampleFields: Readonly<Record<string, Readonly<Record<strin
       decided_at: "2026-11-21T06:00:02.250Z"
     }
   }
-}
-
-/** The body of a webhook, without its `type` and `approval`. */
-export const webhookExample = {
-  id: ids.event,
-  org_id: ids.organization,
-  occurred_at: "2026-11-21T05:00:02.250Z"
-}
-
-/** The approval in a webhook, for a status that no person caused. */
-export const webhookApprovalExample = {
-  approval_id: ids.approval,
-  session_id: ids.session,
-  step_id: step.step_id,
-  task_id: null,
-  stage: "reviewer",
-  requested_at: "2026-11-21T05:00:02.250Z",
-  review_deadline_at: "2026-11-21T06:00:02.250Z",
-  escalation_deadline_at: null,
-  expires_at: "2026-11-21T06:00:02.250Z",
-  approvals_required: 1,
-  approvals_given: 0
 }
 
 /** The two members of an approval in a webhook that a person decided. */

@@ -64,6 +64,7 @@ import * as EmailConfirmation from "./http/EmailConfirmation.ts"
 import * as LeakedKeys from "./http/LeakedKeys.ts"
 import { MailTransport } from "./notifications/MailTransport.ts"
 import * as EndpointOutages from "./notifications/EndpointOutages.ts"
+import { EventLog } from "./notifications/EventLog.ts"
 import { Notifications } from "./notifications/Notifications.ts"
 import { RecentEvents } from "./notifications/Notifications/RecentEvents.ts"
 import * as WebhookChannel from "./notifications/Notifications/WebhookChannel.ts"
@@ -245,6 +246,7 @@ export const layerServices = (settings: ServiceSettings) =>
     Layer.provideMerge(
       Layer.mergeAll(
         Notifications.layer,
+        EventLog.layer,
         RedactionSettings.layer,
         Rules.layer,
         Tasks.layer,

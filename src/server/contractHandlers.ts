@@ -39,6 +39,7 @@ import { ApiKeys } from "./identity/ApiKeys.ts"
 import { Audit } from "./identity/Audit.ts"
 import { AuditChain } from "./identity/AuditChain.ts"
 import { RateLimits } from "./admission/RateLimits.ts"
+import { EventLog } from "./notifications/EventLog.ts"
 import { Notifications } from "./notifications/Notifications.ts"
 import { RedactionSettings } from "./redaction/RedactionSettings.ts"
 import { Canaries } from "./tasks/Canaries.ts"
@@ -340,6 +341,9 @@ export const layerContractHandlers = Layer.mergeAll(
         }),
       replayDeliveries: ({ params, payload }) => notifications.replayWindow(params.id, payload)
     })
+  ),
+  layerGroup(Api, "events", { events: EventLog }, (handlers, { events }) =>
+    handlers.handleAll({ list: ({ query }) => events.list(query) })
   ),
   layerGroup(Api, "redactionSettings", { settings: RedactionSettings }, (handlers, { settings }) =>
     handlers.handleAll({

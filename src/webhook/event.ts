@@ -112,7 +112,10 @@ const textAt = (fields: Fields, name: string, field: string): string => {
   return value
 }
 
+/** A time as text, or as a `Date`, which the client decodes times to. */
 const timeAt = (fields: Fields, name: string, field: string): string => {
+  const time = fields[name]
+  if (time instanceof Date && !Number.isNaN(time.getTime())) return time.toISOString()
   const value = textAt(fields, name, field)
   if (Number.isNaN(Date.parse(value))) throw new FieldFault(field, "an RFC 3339 time")
   return value

@@ -13,6 +13,7 @@
  * if (result.event.type === "approval.requested") console.log(result.event.approval.approval_id)
  * ```
  */
+export { catchUp, type CatchUpOptions, type CatchUpResult, type ListedEvents } from "./catchUp.ts"
 export type {
   ApprovalSnapshot,
   ApprovalStage,

@@ -1,6 +1,6 @@
 import type { NotificationEvent, WebhookEvent } from "./event.ts"
 import { refuse, type Refusal, type RefusalReason } from "./refusal.ts"
-import { toEventClaims, type EventClaims, type SeenEvents } from "./seen.ts"
+import { handleClaimed, toEventClaims, type EventClaims, type SeenEvents } from "./seen.ts"
 import { type VerifyOptions, verifier, type WebhookHeaders } from "./verify.ts"
 
 /** Options of a webhook handler. */
@@ -118,23 +118,8 @@ export const receiver = (
     return verified
   }
 
-  const handle = async (event: NotificationEvent): Promise<ReceiverResponse> => {
-    const claim = await claims.claim(event.id)
-    if (claim === "done") return handledResponse
-    if (claim === "busy") return busyResponse
-    try {
-      await onEvent(event)
-    } catch (error) {
-      try {
-        await claims.release(event.id)
-      } catch (unreleased) {
-        options.onError?.(unreleased)
-      }
-      throw error
-    }
-    await claims.complete(event.id)
-    return handledResponse
-  }
+  const handle = async (event: NotificationEvent): Promise<ReceiverResponse> =>
+    (await handleClaimed(claims, event, onEvent, options.onError)) === "busy" ? busyResponse : handledResponse
 
   const handleOnce = (event: NotificationEvent): Promise<ReceiverResponse> => {
     const first = inProgress.get(event.id)

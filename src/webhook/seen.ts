@@ -1,3 +1,5 @@
+import type { NotificationEvent } from "./event.ts"
+
 /**
  * Records handled events by the id from the signed body. `has` is called before `onEvent`, `add` after it succeeded: an event whose
  * handling failed or was interrupted by a crash is retried and handled again. Concurrent deliveries of one event are handled once within
@@ -56,3 +58,29 @@ export const toEventClaims = (seen: SeenEvents | EventClaims): EventClaims =>
         complete: (id) => seen.add(id),
         release: () => undefined
       }
+
+/**
+ * Handles an event that this caller can claim. Returns `"busy"` if another caller holds the claim, so that the event may still be unhandled.
+ * Throws what `onEvent` throws, and releases the claim first; `onError` gets the error of a release that fails.
+ */
+export const handleClaimed = async (
+  claims: EventClaims,
+  event: NotificationEvent,
+  onEvent: (event: NotificationEvent) => unknown,
+  onError: ((error: unknown) => unknown) | undefined
+): Promise<"done" | "busy"> => {
+  const claim = await claims.claim(event.id)
+  if (claim !== "claimed") return claim
+  try {
+    await onEvent(event)
+  } catch (error) {
+    try {
+      await claims.release(event.id)
+    } catch (unreleased) {
+      onError?.(unreleased)
+    }
+    throw error
+  }
+  await claims.complete(event.id)
+  return "done"
+}

@@ -319,6 +319,7 @@ export const withoutEngineFor =
           endCooldown: () => Effect.void,
           countRequest: () => true,
           hasPeers: () => true,
+          keptSince: Effect.die("Nothing is removed here"),
           runRetention: Effect.die("Nothing is removed here"),
           stats: Effect.die("Nothing is carried here")
         })

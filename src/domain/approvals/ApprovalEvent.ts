@@ -1,8 +1,9 @@
-import { DateTime } from "effect"
+import { DateTime, Schema, Struct } from "effect"
 import { documentedEnum } from "../documentedEnum.ts"
-import type { Approval } from "./Approval.ts"
-import type { EventId, OrgId } from "../Ids.ts"
-import type { Timestamp } from "../Time.ts"
+import { Actor } from "../identity/Principal.ts"
+import { EventId, OrgId } from "../Ids.ts"
+import { timestamp, type Timestamp } from "../Time.ts"
+import { Approval } from "./Approval.ts"
 
 export const ApprovalEventType = documentedEnum({
   "approval.requested": "A step waits for a decision.",
@@ -37,6 +38,40 @@ export type WebhookEventType = ApprovalEventType | "test"
  * Every event type that a webhook endpoint can receive: delivered events, and the challenge that verifies the endpoint.
  */
 export type ReceivedEventType = WebhookEventType | "verification"
+
+/** An event of an approval, as `approvalEventBody` writes it. */
+export const ApprovalEvent = Schema.Struct({
+  id: EventId.annotateKey({ description: "The event's ID, the same in every delivery." }),
+  type: ApprovalEventType.annotateKey({ description: "The event's type." }),
+  org_id: OrgId.annotateKey({ description: "The organization's ID." }),
+  occurred_at: timestamp("When it happened."),
+  approval: Schema.Struct({
+    ...Struct.pick(Approval.fields, [
+      "approval_id",
+      "session_id",
+      "step_id",
+      "task_id",
+      "status",
+      "stage",
+      "requested_at",
+      "review_deadline_at",
+      "escalation_deadline_at",
+      "expires_at",
+      "approvals_required",
+      "approvals_given"
+    ]),
+    decided_at: Schema.optionalKey(timestamp("When the person decided. Absent unless one did.")),
+    decided_by: Schema.optionalKey(Actor).annotateKey({
+      description: "The API key that decided. Absent unless a person did."
+    })
+  }).annotateKey({
+    description: "The approval when the event was recorded, without the arguments of its step."
+  })
+}).annotate({
+  identifier: "ApprovalEvent",
+  description: "A transition of an approval, as webhooks report it."
+})
+export type ApprovalEvent = typeof ApprovalEvent.Type
 
 /**
  * The body of an event: the exact text that every attempt and replay signs and sends. It shows the approval as it was when the event was

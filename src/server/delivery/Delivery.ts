@@ -150,6 +150,8 @@ export class Delivery extends Context.Service<
     ) => boolean
     /** Whether other replicas are running, by the leases of the last seconds. */
     readonly hasPeers: () => boolean
+    /** Deliveries and payloads of an earlier time are deleted. */
+    readonly keptSince: Effect.Effect<DateTime.Utc>
     /** Deletes expired deliveries, attempts and payloads once. A background worker calls it regularly too. */
     readonly runRetention: Effect.Effect<RetentionResult, SqlError.SqlError>
   }
@@ -255,6 +257,7 @@ const make = Effect.fnUntraced(function* (
     stats: makeDeliveryStats(sql, channels, shards, dispatcher, reader),
     countRequest: dispatcher.countRequest,
     hasPeers: shards.hasPeers,
+    keptSince: retention.cutoff,
     runRetention: retention.runOnce
   })
 })

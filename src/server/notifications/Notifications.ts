@@ -68,8 +68,6 @@ import { StoreClock } from "../store/StoreClock.ts"
 /** The most endpoints of one organization. */
 const MAX_ENDPOINTS = 50
 
-const noBytes = new Uint8Array()
-
 /** Who disabled an endpoint; null if it is active, or if that was not recorded. */
 const disabledOf = (row: EndpointRow): EndpointDisabledBy | null =>
   row.active || row.disabled_at === null
@@ -158,8 +156,8 @@ export class Notifications extends Context.Service<
       list: ReadonlyArray<DeliveryOfEndpoint>
     ) => Effect.Effect<ReadonlyArray<ReplayResult>, never, Authorized<"org_config.write">>
     /**
-     * Queues events within the caller's transaction: stores the bytes that will be signed, a delivery for each active endpoint that
-     * subscribes to the event, and an email for each recipient. Events without subscribers and recipients are not stored.
+     * Stores and queues events within the caller's transaction: the bytes that are signed, a delivery for each active endpoint that
+     * subscribes to the event, and an email for each recipient.
      */
     readonly publish: (
       org_id: OrgId,
@@ -414,10 +412,9 @@ export class Notifications extends Context.Service<
             events.includes(type)
           )
           const event_id = yield* EventId.generate
-          const body =
-            endpoints.length === 0
-              ? noBytes
-              : Buffer.from(approvalEventBody({ id: event_id, type, org_id, occurred_at: now, approval }))
+          const body = Buffer.from(
+            approvalEventBody({ id: event_id, type, org_id, occurred_at: now, approval })
+          )
           // The statement checks the versions. If it writes nothing, no attempt asks for the event.
           recent.keep({ event_id, type, body }, endpoints)
           return {

@@ -13,10 +13,10 @@ import { textArray } from "../store/pgArrays.ts"
 export interface PreparedEvent {
   readonly org_id: OrgId
   readonly type: ApprovalEventType
-  /** The active endpoints that subscribe to the type, as `endpointVersions` writes them. Empty: the event is not stored. */
+  /** The active endpoints that subscribe to the type, as `endpointVersions` writes them. */
   readonly endpoints: string
   readonly event_id: EventId
-  /** The exact bytes that are signed and sent. Empty if there are no endpoints. */
+  /** The exact bytes that are signed and sent. */
   readonly body: Uint8Array
   readonly deliveries: ReadonlyArray<PreparedDelivery>
   /**

@@ -132,7 +132,7 @@ export const runWrites = Effect.fnUntraced(function* (
     ...(parts === undefined ? [] : [parts.insert(acceptedDeliveries(sql))]),
     ...changes.flatMap(({ counts = [] }) => counts),
     insertedEvents(sql, ops),
-    ...(parts === undefined ? [] : [insertedNotifications(sql)])
+    ...(notified.length === 0 ? [] : [insertedNotifications(sql)])
   ]
   const rows = yield* sql<ResultRow>`
     WITH ${sql.join(", ", false)(fragments)}
@@ -338,7 +338,6 @@ const insertedNotifications = (sql: SqlClient.SqlClient) => sql`
     SELECT n.org_id, n.event_id, n.type, n.approval_id, n.body, a.at
     FROM notified n
       JOIN numbered a ON a.op = n.op
-    WHERE n.endpoints <> ''
   )`
 
 const acceptedDeliveries = (sql: SqlClient.SqlClient) => sql`

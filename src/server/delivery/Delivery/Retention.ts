@@ -61,6 +61,8 @@ export interface Retention {
    * dropped.
    */
   readonly partitions: Effect.Effect<number>
+  /** Data from before this time is deleted. */
+  readonly cutoff: Effect.Effect<DateTime.Utc>
   readonly worker: Worker<SqlError.SqlError, never>
 }
 
@@ -233,6 +235,8 @@ export const makeRetention = (
     )
   })
 
+  const cutoff = Effect.map(now, (time) => DateTime.subtractDuration(time, options.keep))
+
   const runOnce = Effect.gen(function* () {
     yield* warnOfLongTransaction
 
@@ -248,12 +252,12 @@ export const makeRetention = (
         )
       )
     )
-    const cutoff = DateTime.subtractDuration(yield* now, options.keep)
-    const strays = yield* deleteInBatches(removeStrays(cutoff), limits)
-    const deliveries = yield* deleteOfOrganizations(sql, (org_id) => removeDeliveries(cutoff, org_id), limits)
+    const before = yield* cutoff
+    const strays = yield* deleteInBatches(removeStrays(before), limits)
+    const deliveries = yield* deleteOfOrganizations(sql, (org_id) => removeDeliveries(before, org_id), limits)
     const health = yield* deleteInBatches(removeHealth, limits)
     const payloads = yield* Effect.forEach(channels, (channel) =>
-      deleteOfOrganizations(sql, (org_id) => channel.expire(cutoff, STEP_ROWS, org_id), limits)
+      deleteOfOrganizations(sql, (org_id) => channel.expire(before, STEP_ROWS, org_id), limits)
     )
     return {
       deliveries: deliveries.removed,
@@ -264,6 +268,7 @@ export const makeRetention = (
   }).pipe(running.withPermits(1))
 
   return {
+    cutoff,
     runOnce,
     partitions,
     worker: {

@@ -9,8 +9,8 @@ import type { RecentEvents } from "./RecentEvents.ts"
 import { WEBHOOK } from "./WebhookChannel.ts"
 
 /**
- * Queues webhooks within the caller's transaction: inserts the events that have subscribers, and a delivery for each active endpoint that
- * subscribes to its type.
+ * Queues webhooks within the caller's transaction: inserts the events, and a delivery of each for every active endpoint that subscribes to
+ * its type.
  */
 export const publishToEndpoints = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
@@ -27,12 +27,8 @@ export const publishToEndpoints = Effect.fnUntraced(function* (
     Arr.dedupe(transitions.map(({ event }) => event)),
     onlyVerified
   )
-  if (subscribers.length === 0) return
-  const subscribed = transitions.filter(({ event }) =>
-    subscribers.some(({ events }) => events.includes(event))
-  )
-  const ids = yield* EventId.generateMany(subscribed.length)
-  const events = Arr.zipWith(subscribed, ids, ({ approval, event }, id) => ({
+  const ids = yield* EventId.generateMany(transitions.length)
+  const events = Arr.zipWith(transitions, ids, ({ approval, event }, id) => ({
     org_id,
     event_id: id,
     type: event,

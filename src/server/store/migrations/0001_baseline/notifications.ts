@@ -34,8 +34,17 @@ CREATE TABLE approval_events (
   approval_id text COLLATE "C", -- Approval of the event; null: a test event.
   body bytea NOT NULL, -- JSON body as signed.
   occurred_at timestamptz NOT NULL, -- When it happened.
+  "position" bigint, -- Place among the organization's events, in the order in which they were committed; null until the list of events is read.
   PRIMARY KEY (org_id, event_id)
 );
+CREATE INDEX approval_events_position ON approval_events (org_id, "position", occurred_at, event_id);
+
+-- Newest position of an organization's approval events. Its lock serializes the numbering of events.
+CREATE TABLE approval_event_heads (
+  org_id text COLLATE "C" NOT NULL, -- Organization that owns the row.
+  "position" bigint NOT NULL, -- Newest position.
+  PRIMARY KEY (org_id)
+) WITH (fillfactor=50);
 
 -- Email to send about approvals, and to admins about entries of the audit log: one row per event and recipient. The text is written from the approval or the entry when the email is sent.
 CREATE TABLE approval_mail (
