@@ -16,11 +16,12 @@ const folders = {
   domain: [],
   api: ["domain"],
   webhook: [],
+  ticket: [],
   feedback: [],
   client: ["api", "domain"],
   adapters: ["client", "domain"],
   console: ["api", "client", "domain"],
-  server: ["api", "domain", "webhook"],
+  server: ["api", "domain", "ticket", "webhook"],
   testing: ["api", "cli", "client", "domain", "server", "webhook"],
   cli: ["adapters", "api", "client", "domain", "server", "testing", "webhook"]
 }

@@ -159,7 +159,12 @@ const checkTypes = (project: string, names: ReadonlyArray<string>): void => {
 }
 
 /** The modules that need neither Effect nor a framework. */
-const plainModules = ["countersign/connect", "countersign/webhook", "countersign/feedback"]
+const plainModules = [
+  "countersign/connect",
+  "countersign/webhook",
+  "countersign/feedback",
+  "countersign/ticket"
+]
 
 for (const version of NODES) {
   for (const manager of ["npm", "pnpm", "yarn"] as const) {

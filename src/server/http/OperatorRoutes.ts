@@ -7,8 +7,12 @@ import * as ApiReference from "./ApiReference.ts"
 import { problemResponse } from "./problemResponse.ts"
 import { Metrics } from "../observability/Metrics.ts"
 import { constantTimeEqual } from "../secrets/constantTimeEqual.ts"
+import { SecretBox } from "../secrets/SecretBox.ts"
 import { HEALTHY } from "./listen.ts"
 import { Stopping } from "./Stopping.ts"
+
+/** The path of the public keys. */
+const PUBLIC_KEYS_PATH = "/.well-known/jwks.json"
 
 /** `/healthz`: 200 as soon as the process listens. It does not check the database, whose failure is no reason to restart the process. */
 const layerHealth = HttpRouter.add("GET", "/healthz", HttpServerResponse.jsonUnsafe(HEALTHY))
@@ -73,12 +77,25 @@ const layerRulesSchema = HttpRouter.use((router) => {
   return router.add("GET", `/${RULES_SCHEMA_FILE}`, respond)
 })
 
-/** Routes for operators and editors, outside the API contract. */
+/** `/.well-known/jwks.json`: the public keys that verify tickets and webhooks (RFC 7517), newest first. */
+const layerPublicKeys = HttpRouter.use((router) =>
+  Effect.gen(function* () {
+    const { publicKeys } = yield* SecretBox
+    const response = HttpServerResponse.jsonUnsafe(
+      { keys: publicKeys },
+      { contentType: "application/jwk-set+json", headers: { "cache-control": "public, max-age=600" } }
+    )
+    yield* router.add("GET", PUBLIC_KEYS_PATH, response)
+  })
+)
+
+/** Routes for operators, editors and tools, outside the API contract. */
 export const layer = (options: { readonly metricsToken: Option.Option<Redacted.Redacted<string>> }) =>
   Layer.mergeAll(
     layerHealth,
     layerReady,
     ApiReference.layer,
     layerRulesSchema,
+    layerPublicKeys,
     layerMetrics(options.metricsToken)
   )

@@ -88,6 +88,7 @@ const fixedPaths: ReadonlySet<string> = new Set([
   ...probePaths,
   "/docs",
   "/openapi.json",
+  "/.well-known/jwks.json",
   "/console",
   VERIFY_EMAIL_PATH
 ])

@@ -1,8 +1,10 @@
 import { type Array as Arr, Context, Effect, Layer, Option, Redacted, Result, Schema } from "effect"
 import * as KeyRing from "./KeyRing.ts"
+import * as Ed25519 from "./SecretBox/Ed25519.ts"
 import * as Sealed from "./SecretBox/Sealed.ts"
 import * as Signature from "./SecretBox/Signature.ts"
 
+export type { PublicKey } from "./SecretBox/Ed25519.ts"
 export type { Place } from "./SecretBox/Sealed.ts"
 export { MasterKeyInvalid } from "./KeyRing.ts"
 
@@ -34,7 +36,7 @@ export class SecretUnreadable extends Schema.TaggedError<SecretUnreadable>()("Se
 
 /**
  * Seals and unseals stored secrets with AES-256-GCM in this process, so that no plaintext reaches the database, its log, its backups or its
- * replicas. A value can be unsealed only at the place that it was sealed for. Signs texts with HMAC-SHA256.
+ * replicas. A value can be unsealed only at the place that it was sealed for. Signs texts with HMAC-SHA256, or with Ed25519 for others to verify.
  */
 export class SecretBox extends Context.Service<
   SecretBox,
@@ -62,6 +64,10 @@ export class SecretBox extends Context.Service<
     readonly sign: (purpose: Signature.Purpose, text: string) => string
     /** Whether a key in the ring made this signature of the text for this purpose. */
     readonly isSigned: (purpose: Signature.Purpose, text: string, signature: string) => boolean
+    /** Signs a text with Ed25519, with the key pair of the newest master key. Anyone can verify it by `publicKeys`. */
+    readonly signPublicly: (text: string) => Uint8Array
+    /** The public keys of `signPublicly`, newest first: the first signs. */
+    readonly publicKeys: Arr.NonEmptyReadonlyArray<Ed25519.PublicKey>
     /** The id of the key that sealed a value; none if the value is malformed. The first nine bytes suffice: `substr(secret, 1, 9)`. */
     readonly keyIdOf: (sealed: Uint8Array) => Option.Option<string>
     /** The ids of the keys in the ring, newest first: the first seals, all unseal. */
@@ -82,7 +88,7 @@ export const generateMasterKey = KeyRing.generate
 
 const make = (ring: KeyRing.KeyRing): SecretBox["Service"] => {
   const primary = ring.primary
-  const [, ...older] = ring.byId.keys()
+  const [, ...older] = ring.byId.values()
 
   const unsealOrFail = (
     place: Sealed.Place,
@@ -122,7 +128,9 @@ const make = (ring: KeyRing.KeyRing): SecretBox["Service"] => {
     sign: (purpose, text) => Signature.sign(primary, purpose, text),
     isSigned: (purpose, text, signature) => Signature.isSignedBy(ring, purpose, text, signature),
     keyIdOf: (sealed) => Option.fromNullOr(Sealed.keyIdOf(sealed)),
-    keyIds: [primary.id, ...older],
+    signPublicly: (text) => Ed25519.signWith(primary, text),
+    publicKeys: [Ed25519.publicKeyOf(primary), ...older.map(Ed25519.publicKeyOf)],
+    keyIds: [primary.id, ...older.map(({ id }) => id)],
     primaryPrefix: Sealed.prefixOf(primary)
   })
 }
