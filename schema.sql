@@ -1206,6 +1206,7 @@ CREATE TABLE notification_endpoints (
   disabled_by_id text COLLATE "C",
   disabled_by_name text,
   disabled_by_delivery text COLLATE "C",
+  public_signature boolean DEFAULT false NOT NULL,
   unreported_entry_id text COLLATE "C",
   CONSTRAINT notification_endpoints_pkey PRIMARY KEY (org_id, endpoint_id),
   CONSTRAINT notification_endpoints_check CHECK (((previous_secret IS NULL) = (previous_secret_until IS NULL)))
@@ -1230,6 +1231,7 @@ COMMENT ON COLUMN notification_endpoints.disabled_at IS 'When it was disabled; n
 COMMENT ON COLUMN notification_endpoints.disabled_by_id IS 'API key that disabled it; null: a 410 Gone response did.';
 COMMENT ON COLUMN notification_endpoints.disabled_by_name IS 'Name of that key at the time.';
 COMMENT ON COLUMN notification_endpoints.disabled_by_delivery IS 'Delivery that it answered with 410 Gone; null: it was disabled by an API key.';
+COMMENT ON COLUMN notification_endpoints.public_signature IS 'Whether deliveries also have an Ed25519 signature by the installation''s key.';
 COMMENT ON COLUMN notification_endpoints.unreported_entry_id IS 'Entry of the audit log about its 410 Gone response, of which admins are yet to be notified; null: none.';
 
 CREATE TABLE organization_usage (

@@ -40,6 +40,10 @@ export const NewNotificationEndpoint = Schema.Struct({
   }),
   events: Schema.optionalKey(Events).annotateKey({
     description: "The event types to receive, at least one. Default: all but `approval.vote_recorded`."
+  }),
+  public_signature: Schema.optionalKey(Schema.Boolean).annotateKey({
+    description:
+      "Whether deliveries also have an Ed25519 signature, `v1a` of Standard Webhooks, which the keys of `/.well-known/jwks.json` verify. Default false."
   })
 }).annotate({ identifier: "NewNotificationEndpoint", description: "A webhook endpoint to create." })
 export type NewNotificationEndpoint = typeof NewNotificationEndpoint.Type
@@ -71,6 +75,9 @@ export const NotificationEndpointChange = Schema.Struct({
   events: Schema.optionalKey(Events).annotateKey({
     description: "The event types to receive from now on, at least one. Absent: unchanged."
   }),
+  public_signature: Schema.optionalKey(Schema.Boolean).annotateKey({
+    description: "Whether deliveries also have an Ed25519 signature. Absent: unchanged."
+  }),
   active: Schema.optionalKey(Schema.Boolean).annotateKey({
     description:
       "Enables or disables the endpoint. A disabled endpoint gets no deliveries, and its queued deliveries fail. Enabling also undoes the effect of a 410 Gone response, and ends a cooldown. Absent: unchanged."
@@ -81,11 +88,9 @@ export const NotificationEndpointChange = Schema.Struct({
   })
   .check(
     Schema.makeFilter(
-      ({ active, description, events }) =>
-        active !== undefined ||
-        description !== undefined ||
-        events !== undefined ||
-        "Send at least one of description, events and active",
+      (change) =>
+        Object.values(change).some((value) => value !== undefined) ||
+        "Send at least one of description, events, public_signature and active",
       { toJsonSchema: () => [{ minProperties: 1 }, true] }
     )
   )

@@ -186,7 +186,7 @@ const headersOf = (type: string) => [
   header(
     "webhook-signature",
     "The signature by Standard Webhooks.",
-    text("", "^v1,[0-9A-Za-z+/]{43}=( v1,[0-9A-Za-z+/]{43}=)*$")
+    text("", "^v1,[0-9A-Za-z+/]{43}=( v1,[0-9A-Za-z+/]{43}=)*( v1a,[0-9A-Za-z+/]{86}==)?$")
   )
 ]
 

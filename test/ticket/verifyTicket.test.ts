@@ -160,7 +160,7 @@ describe("verifyTicket", () => {
         { alg: "EdDSA", typ: "countersign-ticket+jwt" }
       ]) {
         const text = `${part(header)}.${part(ticketOf())}`
-        const signature = Buffer.from(box.signPublicly(text)).toString("base64url")
+        const signature = Buffer.from(box.signPublicly(Buffer.from(text))).toString("base64url")
         assert.strictEqual(reasonOf(yield* verify(box, `${text}.${signature}`)), "malformed")
       }
     })

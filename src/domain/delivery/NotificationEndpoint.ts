@@ -26,6 +26,9 @@ export const NotificationEndpoint = Schema.Struct({
   active: Schema.Boolean.annotateKey({
     description: "Whether events are delivered to it. A 410 Gone response disables it."
   }),
+  public_signature: Schema.Boolean.annotateKey({
+    description: "Whether its deliveries also have a signature that the service's public keys verify."
+  }),
   disabled: Schema.NullOr(EndpointDisabledBy).annotateKey({
     description: "Who disabled it, and when. Null while it is active."
   }),

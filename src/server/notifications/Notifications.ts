@@ -240,6 +240,7 @@ export class Notifications extends Context.Service<
             description: row.description,
             events: row.events,
             active: row.active,
+            public_signature: row.public_signature,
             disabled: disabledOf(row),
             verified_at: row.verified_at,
             awaits_verification: onlyVerified && row.verified_at === null,
@@ -279,6 +280,7 @@ export class Notifications extends Context.Service<
             secret: yield* box.seal(endpointPlace(org_id, endpoint_id, "secret"), secret),
             events: Arr.dedupe(input.events ?? defaultEventTypes),
             active: true,
+            public_signature: input.public_signature ?? false,
             disabled_at: null,
             disabled_by_id: null,
             disabled_by_name: null,
@@ -309,11 +311,15 @@ export class Notifications extends Context.Service<
           )
           return { endpoint: yield* withItsHealth(row), secret }
         }),
-        update: Effect.fn("Notifications.update")(function* (id, { active, description, events }) {
+        update: Effect.fn("Notifications.update")(function* (
+          id,
+          { active, description, events, public_signature }
+        ) {
           const principal = yield* Authorized("org_config.write")
           const change = {
             ...(description === undefined ? {} : { description }),
             ...(active === undefined ? {} : { active }),
+            ...(public_signature === undefined ? {} : { public_signature }),
             ...(events === undefined ? {} : { events: Arr.dedupe(events) })
           }
           const row = yield* atomically(

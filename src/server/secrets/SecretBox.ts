@@ -64,8 +64,8 @@ export class SecretBox extends Context.Service<
     readonly sign: (purpose: Signature.Purpose, text: string) => string
     /** Whether a key in the ring made this signature of the text for this purpose. */
     readonly isSigned: (purpose: Signature.Purpose, text: string, signature: string) => boolean
-    /** Signs a text with Ed25519, with the key pair of the newest master key. Anyone can verify it by `publicKeys`. */
-    readonly signPublicly: (text: string) => Uint8Array
+    /** Signs bytes with Ed25519, with the key pair of the newest master key. Anyone can verify it by `publicKeys`. */
+    readonly signPublicly: (content: Uint8Array) => Uint8Array
     /** The public keys of `signPublicly`, newest first: the first signs. */
     readonly publicKeys: Arr.NonEmptyReadonlyArray<Ed25519.PublicKey>
     /** The id of the key that sealed a value; none if the value is malformed. The first nine bytes suffice: `substr(secret, 1, 9)`. */
@@ -128,7 +128,7 @@ const make = (ring: KeyRing.KeyRing): SecretBox["Service"] => {
     sign: (purpose, text) => Signature.sign(primary, purpose, text),
     isSigned: (purpose, text, signature) => Signature.isSignedBy(ring, purpose, text, signature),
     keyIdOf: (sealed) => Option.fromNullOr(Sealed.keyIdOf(sealed)),
-    signPublicly: (text) => Ed25519.signWith(primary, text),
+    signPublicly: (content) => Ed25519.signWith(primary, content),
     publicKeys: [Ed25519.publicKeyOf(primary), ...older.map(Ed25519.publicKeyOf)],
     keyIds: [primary.id, ...older.map(({ id }) => id)],
     primaryPrefix: Sealed.prefixOf(primary)

@@ -9,7 +9,7 @@ import { endpointPlace } from "./rows.ts"
 /** Endpoints whose unsealed URL and signing keys one replica caches. */
 const MAX_CACHED_ENDPOINTS = 1_000
 
-/** The sealed columns of an endpoint. */
+/** The columns of an endpoint that its requests depend on. */
 export interface SealedEndpoint {
   /** The version of its row (`xmin`). */
   readonly version: string
@@ -17,6 +17,8 @@ export interface SealedEndpoint {
   readonly secret: Uint8Array
   /** The secret before a rotation, while it still signs. */
   readonly previousSecret: Uint8Array | null
+  /** Whether the installation's key signs, too. */
+  readonly publicSignature: boolean
 }
 
 /** An endpoint ready to be sent to. */
@@ -82,7 +84,7 @@ export const makeUnsealedEndpoints = (box: SecretBox["Service"]) => {
         url: Redacted.value(url),
         // A name with a final dot is the same host.
         host: new URL(Redacted.value(url)).hostname.replace(/\.$/, ""),
-        keys: { current, previous }
+        keys: { current, previous, ...(sealed.publicSignature ? { signPublicly: box.signPublicly } : {}) }
       }
       cache.set(destination_id, endpoint, 1)
       return endpoint
@@ -93,7 +95,10 @@ export const makeUnsealedEndpoints = (box: SecretBox["Service"]) => {
 const decodeEndpointId = Schema.decodeUnknownEffect(EndpointId)
 
 const equalSealed = (a: SealedEndpoint, b: SealedEndpoint): boolean =>
-  equalBytes(a.url, b.url) && equalBytes(a.secret, b.secret) && equalBytes(a.previousSecret, b.previousSecret)
+  a.publicSignature === b.publicSignature &&
+  equalBytes(a.url, b.url) &&
+  equalBytes(a.secret, b.secret) &&
+  equalBytes(a.previousSecret, b.previousSecret)
 
 const equalBytes = (a: Uint8Array | null, b: Uint8Array | null): boolean =>
   a === null || b === null ? a === b : Buffer.compare(a, b) === 0

@@ -84,6 +84,7 @@ interface LoadedAttempt {
   readonly secret: Uint8Array | null
   /** The secret before a rotation, while it still signs. */
   readonly previousSecret: Uint8Array | null
+  readonly publicSignature: boolean
   readonly active: boolean | null
   readonly verified: boolean
   /** The version of the endpoint's row. */
@@ -117,7 +118,7 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
     organizationOf: ({ org_id }: DeliveryRef) => org_id,
     run: (refs, org_id) => sql<LoadedAttempt>`
       SELECT
-        e.type, e.body, p.url, p.secret, p.active, p.verified_at IS NOT NULL AS verified, p.xmin::text AS version,
+        e.type, e.body, p.url, p.secret, p.active, p.verified_at IS NOT NULL AS verified, p.xmin::text AS version, coalesce(p.public_signature, false) AS "publicSignature",
         CASE WHEN p.previous_secret_until > ${currentTime(sql, storeClock)} THEN p.previous_secret END AS "previousSecret"
       FROM ${deliveryRefRows(sql, refs)}
       LEFT JOIN notification_endpoints p ON p.org_id = i.org_id AND p.endpoint_id = i.destination_id
@@ -173,7 +174,7 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
   const loadStored = (ref: DeliveryRef, admit: AdmitNetwork) =>
     Effect.flatMap(
       loadAttempt(ref),
-      ({ active, body, previousSecret, secret, type, url, verified, version }) => {
+      ({ active, body, previousSecret, publicSignature, secret, type, url, verified, version }) => {
         if (url === null || secret === null || version === null || active !== true) {
           endpoints.evict(ref.destination_id)
           return Effect.succeed(
@@ -186,7 +187,7 @@ export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {
         }
         if (body === null || type === null)
           return Effect.succeed(refuse("the event was removed by retention"))
-        const sealed = { url, secret, previousSecret, version }
+        const sealed = { url, secret, previousSecret, publicSignature, version }
         const cached = endpoints.get(ref, sealed)
         if (cached !== undefined) return Effect.succeed(send(ref, type, body, cached, admit))
         return Effect.match(endpoints.unseal(ref, sealed), {

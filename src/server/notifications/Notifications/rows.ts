@@ -20,6 +20,7 @@ export const EndpointRow = Schema.Struct({
   secret: Schema.Uint8Array,
   events: Schema.Array(ApprovalEventType),
   active: Schema.Boolean,
+  public_signature: Schema.Boolean,
   disabled_at: Schema.NullOr(TimestampFromDate),
   disabled_by_id: Schema.NullOr(KeyId),
   disabled_by_name: Schema.NullOr(Schema.String),
@@ -36,7 +37,7 @@ const endpointRows = rowsOf(EndpointRow)
 /** The columns of an {@link EndpointRow}. */
 const columns = (sql: SqlClient.SqlClient) =>
   sql.literal(
-    "org_id, endpoint_id, url, url_hint, description, secret, events, active, disabled_at, disabled_by_id, disabled_by_name, disabled_by_delivery, verified_at, created_at, created_by_id, created_by_name"
+    "org_id, endpoint_id, url, url_hint, description, secret, events, active, public_signature, disabled_at, disabled_by_id, disabled_by_name, disabled_by_delivery, verified_at, created_at, created_by_id, created_by_name"
   )
 
 /** The place to which a sealed column of an endpoint is bound. */
@@ -123,6 +124,7 @@ export const updateEndpoint = Effect.fnUntraced(function* (
     readonly description?: string | null
     readonly events?: ReadonlyArray<ApprovalEventType>
     readonly active?: boolean
+    readonly public_signature?: boolean
   },
   { actor, now }: { readonly actor: Actor; readonly now: Timestamp }
 ) {
@@ -142,6 +144,7 @@ export const updateEndpoint = Effect.fnUntraced(function* (
   const row = yield* endpointRows.first(sql`
     UPDATE notification_endpoints
     SET
+      public_signature = coalesce(${change.public_signature ?? null}::boolean, public_signature),
       events = coalesce(${change.events === undefined ? null : textArray(change.events)}::text[], events),
       description = CASE WHEN ${change.description !== undefined}::boolean THEN ${change.description ?? null}::text ELSE description END
       ${disabled}

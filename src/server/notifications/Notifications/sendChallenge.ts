@@ -42,7 +42,7 @@ export const sendChallenge = Effect.fnUntraced(function* (
 ) {
   const [sealed] = yield* Effect.orDie(sql<SealedEndpoint & { readonly active: boolean }>`
     SELECT
-      url, secret, xmin::text AS version, active,
+      url, secret, xmin::text AS version, active, public_signature AS "publicSignature",
       CASE WHEN previous_secret_until > ${currentTime(sql, clock)} THEN previous_secret END AS "previousSecret"
     FROM notification_endpoints
     WHERE org_id = ${org_id}

@@ -48,6 +48,6 @@ const keyPair = (master: MasterKey): KeyPair => {
 /** The public key of a master key. */
 export const publicKeyOf = (master: MasterKey): PublicKey => keyPair(master).publicKey
 
-/** Signs a text. Takes 50 µs. */
-export const signWith = (master: MasterKey, text: string): Uint8Array =>
-  sign(null, Buffer.from(text), keyPair(master).privateKey)
+/** Signs bytes. Takes 50 µs. */
+export const signWith = (master: MasterKey, content: Uint8Array): Uint8Array =>
+  sign(null, content, keyPair(master).privateKey)

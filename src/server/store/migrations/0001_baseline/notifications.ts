@@ -20,6 +20,7 @@ CREATE TABLE notification_endpoints (
   disabled_by_id text COLLATE "C", -- API key that disabled it; null: a 410 Gone response did.
   disabled_by_name text, -- Name of that key at the time.
   disabled_by_delivery text COLLATE "C", -- Delivery that it answered with 410 Gone; null: it was disabled by an API key.
+  public_signature boolean NOT NULL DEFAULT false, -- Whether deliveries also have an Ed25519 signature by the installation's key.
   unreported_entry_id text COLLATE "C", -- Entry of the audit log about its 410 Gone response, of which admins are yet to be notified; null: none.
   PRIMARY KEY (org_id, endpoint_id),
   CHECK ((previous_secret IS NULL) = (previous_secret_until IS NULL))
