@@ -1065,15 +1065,36 @@ CREATE TABLE governed_steps (
   shadow_reason text,
   shadow_revision integer,
   grant_id text COLLATE "C",
+  claim_id text COLLATE "C",
+  execution text,
+  attempt integer,
+  claimed_at timestamp with time zone,
+  claimed_by_id text COLLATE "C",
+  claimed_by_name text,
+  claim_expires_at timestamp with time zone,
+  claim_request text COLLATE "C",
+  unknown_at timestamp with time zone,
+  resolution text,
+  resolved_at timestamp with time zone,
+  resolved_by_id text COLLATE "C",
+  resolved_by_name text,
+  resolution_comment text,
   CONSTRAINT governed_steps_pkey PRIMARY KEY (org_id, session_id, step_id),
+  CONSTRAINT governed_steps_check CHECK (((claim_id IS NULL) = (execution IS NULL))),
+  CONSTRAINT governed_steps_check1 CHECK (((execution = 'completed'::text) = (outcome_at IS NOT NULL))),
   CONSTRAINT governed_steps_decision_check CHECK ((decision = ANY (ARRAY['allow'::text, 'reject'::text, 'pending'::text]))),
+  CONSTRAINT governed_steps_execution_check CHECK ((execution = ANY (ARRAY['executing'::text, 'unknown'::text, 'completed'::text, 'retryable'::text]))),
   CONSTRAINT governed_steps_last_decision_check CHECK ((last_decision = ANY (ARRAY['allow'::text, 'reject'::text, 'pending'::text]))),
   CONSTRAINT governed_steps_outcome_status_check CHECK ((outcome_status = ANY (ARRAY['succeeded'::text, 'failed'::text]))),
+  CONSTRAINT governed_steps_resolution_check CHECK ((resolution = ANY (ARRAY['succeeded'::text, 'failed'::text, 'not_executed'::text, 'retry'::text]))),
   CONSTRAINT governed_steps_shadow_effect_check CHECK ((shadow_effect = ANY (ARRAY['allow'::text, 'reject'::text, 'require_approval'::text])))
 ) WITH (fillfactor=80);
+CREATE INDEX governed_steps_leases ON governed_steps USING btree (claim_expires_at, claim_id) WHERE (execution = 'executing'::text);
 CREATE INDEX governed_steps_of_session ON governed_steps USING btree (hashtextextended(session_id, (0)::bigint), requested_at);
 CREATE INDEX governed_steps_requested_at ON governed_steps USING btree (org_id, requested_at);
 CREATE INDEX governed_steps_shadow ON governed_steps USING btree (org_id, shadow_revision, decision, shadow_effect, requested_at, session_id, step_id) WHERE (shadow_effect IS NOT NULL);
+CREATE INDEX governed_steps_uncertain ON governed_steps USING btree (org_id, claim_id) WHERE (unknown_at IS NOT NULL);
+CREATE INDEX governed_steps_unknown ON governed_steps USING btree (org_id, claim_id) WHERE (execution = 'unknown'::text);
 COMMENT ON TABLE governed_steps IS 'Steps that agents asked permission for, with the decision and the reported outcome.';
 COMMENT ON COLUMN governed_steps.org_id IS 'Organization that owns the row.';
 COMMENT ON COLUMN governed_steps.session_id IS 'Session of the step.';
@@ -1100,6 +1121,20 @@ COMMENT ON COLUMN governed_steps.shadow_rule_id IS 'Shadow rule that matched; nu
 COMMENT ON COLUMN governed_steps.shadow_reason IS 'Explanation that the shadow rules would have given; null: no difference.';
 COMMENT ON COLUMN governed_steps.shadow_revision IS 'Revision of the shadow rules that differ; null: no difference.';
 COMMENT ON COLUMN governed_steps.grant_id IS 'Standing grant that allowed the step; null: none.';
+COMMENT ON COLUMN governed_steps.claim_id IS 'Claim of the latest attempt to execute the step, clm_…; null: nobody has claimed it. So are the columns below.';
+COMMENT ON COLUMN governed_steps.execution IS 'executing, unknown (no outcome by the end of the lease), completed, or retryable (a person allows another attempt).';
+COMMENT ON COLUMN governed_steps.attempt IS '1 for the first claim.';
+COMMENT ON COLUMN governed_steps.claimed_at IS 'When it was claimed.';
+COMMENT ON COLUMN governed_steps.claimed_by_id IS 'API key that claimed it.';
+COMMENT ON COLUMN governed_steps.claimed_by_name IS 'Name of that key at the time.';
+COMMENT ON COLUMN governed_steps.claim_expires_at IS 'End of the lease.';
+COMMENT ON COLUMN governed_steps.claim_request IS 'SHA-256 of the request that claimed it, whose repetition gets the same claim; null: it cannot be repeated.';
+COMMENT ON COLUMN governed_steps.unknown_at IS 'When the outcome of this attempt became unknown; null: it has not.';
+COMMENT ON COLUMN governed_steps.resolution IS 'What a person found, or allowed: succeeded, failed, not_executed or retry; null: no person resolved it. So are the columns below.';
+COMMENT ON COLUMN governed_steps.resolved_at IS 'When it was resolved.';
+COMMENT ON COLUMN governed_steps.resolved_by_id IS 'API key that resolved it.';
+COMMENT ON COLUMN governed_steps.resolved_by_name IS 'Name of that key at the time.';
+COMMENT ON COLUMN governed_steps.resolution_comment IS 'Comment of that person; null: none.';
 
 CREATE TABLE grants (
   org_id text COLLATE "C" NOT NULL,

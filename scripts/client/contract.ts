@@ -3,7 +3,7 @@ import { Context, Schema, SchemaAST } from "effect"
 import { HttpApi, type HttpApiEndpoint, OpenApi } from "effect/http-api"
 import { Api } from "../../src/api/Api.ts"
 import * as approvalProblems from "../../src/api/ApprovalProblems.ts"
-import { Idempotent } from "../../src/api/Middleware.ts"
+import { Idempotent, RepeatableByKey } from "../../src/api/Middleware.ts"
 import * as problems from "../../src/api/Problems.ts"
 import { SessionEvent } from "../../src/api/SessionStream.ts"
 import { type Field, type Shape, shapeOf } from "./shape.ts"
@@ -118,7 +118,7 @@ HttpApi.reflect(Api, {
       success,
       items: itemsOf(success),
       codes: [...endpoint.error].map(({ ast }) => SchemaAST.resolveIdentifier(ast) ?? ""),
-      isIdempotent: endpoint.middlewares.has(Idempotent)
+      isIdempotent: endpoint.middlewares.has(Idempotent) || Context.get(endpoint.annotations, RepeatableByKey)
     })
   }
 })

@@ -1,10 +1,25 @@
 import { ByteSize, Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
-import { AgentSession, GovernedStep, OutcomeStatus, StepOutcome } from "../domain/approvals/AgentSession.ts"
+import {
+  AgentSession,
+  Claim,
+  GovernedStep,
+  OutcomeStatus,
+  StepOutcome
+} from "../domain/approvals/AgentSession.ts"
+import { DEFAULT_LEASE_SECONDS, LEASE_SECONDS } from "../domain/approvals/Execution.ts"
 import { JsonValue } from "../domain/json/JsonValue.ts"
-import { SessionId, StepId, TaskId } from "../domain/Ids.ts"
+import { ClaimId, SessionId, StepId, TaskId } from "../domain/Ids.ts"
+import { ClaimMismatch, StepAlreadyClaimed } from "./ApprovalProblems.ts"
 import { Authentication, requires, requiresEither } from "./Authorization.ts"
-import { CredentialFree, BodyLimit, Idempotent, idempotencyHeaders, RequestBody } from "./Middleware.ts"
+import {
+  BodyLimit,
+  CredentialFree,
+  Idempotent,
+  idempotencyHeaders,
+  RepeatableByKey,
+  RequestBody
+} from "./Middleware.ts"
 import { listOrder, searchWords } from "./listQuery.ts"
 import { page, pageQuery } from "./Pagination.ts"
 import {
@@ -35,6 +50,24 @@ export const NewAgentSession = Schema.Struct({
 }).annotate({ identifier: "NewAgentSession", description: "An agent session to create." })
 export type NewAgentSession = typeof NewAgentSession.Type
 
+const leaseSeconds = Schema.optionalKey(
+  Schema.Int.check(
+    Schema.isBetween(LEASE_SECONDS, {
+      expected: `a whole number of seconds from ${LEASE_SECONDS.minimum} to ${LEASE_SECONDS.maximum} (1 hour)`
+    })
+  )
+)
+
+const LEASE = `How long the claim lasts, in seconds, 1 to 3,600 (1 hour). Default ${DEFAULT_LEASE_SECONDS}. Choose it longer than the tool takes, or renew the claim.`
+
+/** The header by which a claim whose response was lost is repeated. The claim's own row stores it, so it takes no further statement. */
+const claimHeaders = {
+  "idempotency-key": idempotencyHeaders["idempotency-key"].annotateKey({
+    description:
+      "A unique value of your choice, such as a UUID: 1 to 255 visible ASCII characters. It makes a claim repeatable: the same request with the same key and API key gets the same claim again until the lease ends, even if the connection broke before the first response. Without it, a repeated claim gets 409 `STEP_ALREADY_CLAIMED`. Never share a key between two agents."
+  })
+}
+
 export const StepRequest = Schema.Struct({
   step_id: StepId.annotateKey({
     description:
@@ -55,6 +88,15 @@ export const StepRequest = Schema.Struct({
   summary: Schema.optionalKey(Schema.NullOr(Summary)).annotateKey({
     description:
       "What the step does, in one sentence for the person who decides, at most 500 characters. Shown as the agent's claim. It is no part of the step's content: the decision is bound to the arguments, and a repeated request may have another summary, which is ignored. Default null."
+  }),
+  claim: Schema.optionalKey(Schema.Boolean).annotateKey({
+    description:
+      "Whether to claim the step if it is allowed, so that no other caller can execute it. A step that waits is claimed by the repeated request that gets `allow`. Default false."
+  }),
+  lease_seconds: leaseSeconds.annotateKey({ description: `Only with \`claim\`. ${LEASE}` }),
+  after_unknown: Schema.optionalKey(Schema.Boolean).annotateKey({
+    description:
+      "Only with `claim`. Whether to claim the step also after an attempt whose outcome is unknown, if its rule has `retry_unknown`. Default false."
   })
 }).annotate({
   identifier: "StepRequest",
@@ -64,6 +106,9 @@ export type StepRequest = typeof StepRequest.Type
 
 export const OutcomeReport = Schema.Struct({
   status: OutcomeStatus.annotateKey({ description: "How the tool ended." }),
+  claim_id: Schema.optionalKey(ClaimId).annotateKey({
+    description: "The claim under which the step was executed. Required for a step that was claimed."
+  }),
   result: Schema.optionalKey(JsonValue).annotateKey({ description: "The tool's result: any JSON." }),
   error: Schema.optionalKey(Schema.NullOr(Comment)).annotateKey({
     description:
@@ -71,6 +116,33 @@ export const OutcomeReport = Schema.Struct({
   })
 }).annotate({ identifier: "OutcomeReport", description: "The outcome of a step that was allowed." })
 export type OutcomeReport = typeof OutcomeReport.Type
+
+export const ClaimRequest = Schema.Struct({
+  lease_seconds: leaseSeconds.annotateKey({ description: LEASE }),
+  after_unknown: Schema.optionalKey(Schema.Boolean).annotateKey({
+    description:
+      "Whether to claim the step also after an attempt whose outcome is unknown. Only if its rule has `retry_unknown`. Default false."
+  })
+}).annotate({ identifier: "ClaimRequest", description: "How to claim a step." })
+export type ClaimRequest = typeof ClaimRequest.Type
+
+export const RenewClaimRequest = Schema.Struct({
+  claim_id: ClaimId.annotateKey({ description: "The claim to renew." }),
+  lease_seconds: leaseSeconds.annotateKey({
+    description: `How long the claim lasts from now, in seconds, 1 to 3,600 (1 hour). Default ${DEFAULT_LEASE_SECONDS}.`
+  })
+}).annotate({ identifier: "RenewClaimRequest", description: "A claim to renew." })
+export type RenewClaimRequest = typeof RenewClaimRequest.Type
+
+export const ClaimedStep = Schema.Struct({
+  claim: Claim.annotateKey({ description: "The claim." })
+}).annotate({ identifier: "ClaimedStep", description: "A step that the caller may execute now." })
+export type ClaimedStep = typeof ClaimedStep.Type
+
+const stepParams = {
+  id: SessionId.annotateKey({ description: "The agent session's ID." }),
+  step_id: StepId.annotateKey({ description: "The step's ID, percent-encoded." })
+}
 
 /** The filters of the list. */
 export const agentSessionFilter = {
@@ -132,9 +204,18 @@ export class AgentSessionsApi extends HttpApiGroup.make("sessions")
       ),
     HttpApiEndpoint.post("step", "/:id/steps", {
       params: { id: SessionId.annotateKey({ description: "The agent session's ID." }) },
+      headers: claimHeaders,
       payload: StepRequest,
       success: GovernedStep,
-      error: [NotFound, SessionOfAnotherKey, SessionClosed, StepMismatch, StepAlreadyCompleted, LimitReached]
+      error: [
+        NotFound,
+        SessionOfAnotherKey,
+        SessionClosed,
+        StepMismatch,
+        StepAlreadyCompleted,
+        StepAlreadyClaimed,
+        LimitReached
+      ]
     })
       .middleware(requires("sessions.write"))
       .annotateMerge(
@@ -145,19 +226,25 @@ export class AgentSessionsApi extends HttpApiGroup.make("sessions")
             "Asks for a decision before the agent acts. The first rule that matches decides `allow` or `reject`, or requires approval by a person; then the decision is `pending` and `approval_id` is set.",
             "The session must belong to the key: see `SESSION_OF_ANOTHER_KEY`.",
             "Idempotent: the same step sent again returns its current decision. With a different tool, action class or arguments it fails with 409 `STEP_MISMATCH`.",
+            "With `claim`, an allowed step is claimed for this caller alone, at no further cost. A step that is claimed gets no further `allow`: repeating it fails with 409 `STEP_ALREADY_CLAIMED`, unless the rules reject it now.",
             "Body limit: 4 MiB."
           ].join(" ")
         })
       )
+      .annotate(RepeatableByKey, true)
       .annotate(BodyLimit, ByteSize.mebibytes(4)),
     HttpApiEndpoint.post("reportOutcome", "/:id/steps/:step_id/outcome", {
-      params: {
-        id: SessionId.annotateKey({ description: "The agent session's ID." }),
-        step_id: StepId.annotateKey({ description: "The step's ID, percent-encoded." })
-      },
+      params: stepParams,
       payload: OutcomeReport,
       success: StepOutcome,
-      error: [NotFound, SessionOfAnotherKey, SessionClosed, StepNotAllowed, StepAlreadyCompleted]
+      error: [
+        NotFound,
+        SessionOfAnotherKey,
+        SessionClosed,
+        StepNotAllowed,
+        StepAlreadyCompleted,
+        ClaimMismatch
+      ]
     })
       .middleware(requires("sessions.write"))
       .annotate(BodyLimit, ByteSize.mebibytes(4))
@@ -167,8 +254,44 @@ export class AgentSessionsApi extends HttpApiGroup.make("sessions")
           summary: "Report a step's outcome",
           description: [
             "Records how an allowed step went, once. Report outcomes before closing the session; afterwards they are rejected.",
+            "The outcome of a claimed step names its claim. It is accepted also after the lease has ended, and then marked as `late`, unless another attempt was claimed or a person has resolved the execution.",
             "Body limit: 4 MiB."
           ].join(" ")
+        })
+      ),
+    HttpApiEndpoint.post("claim", "/:id/steps/:step_id/claim", {
+      params: stepParams,
+      headers: claimHeaders,
+      payload: ClaimRequest,
+      success: ClaimedStep,
+      error: [NotFound, SessionOfAnotherKey, SessionClosed, StepNotAllowed, StepAlreadyClaimed]
+    })
+      .middleware(requires("sessions.write"))
+      .annotate(RepeatableByKey, true)
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "claimStep",
+          summary: "Claim an allowed step",
+          description: [
+            "Gives the right to execute an allowed step to this caller alone, until the lease ends. Claim before you execute, and report the outcome with the claim's ID. The rules are evaluated again: a step that they reject now cannot be claimed.",
+            "Every further claim fails with 409 `STEP_ALREADY_CLAIMED`. If the lease ends without an outcome, the state is `unknown`: the step is never executed again by itself. People see it, and resolve it.",
+            "`submitStep` with `claim` does both in one request."
+          ].join(" ")
+        })
+      ),
+    HttpApiEndpoint.post("renewClaim", "/:id/steps/:step_id/claim/renew", {
+      params: stepParams,
+      payload: RenewClaimRequest,
+      success: ClaimedStep,
+      error: [NotFound, SessionOfAnotherKey, SessionClosed, ClaimMismatch]
+    })
+      .middleware(requires("sessions.write"))
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "renewClaim",
+          summary: "Renew a claim",
+          description:
+            "Extends the lease of a claim while its holder executes the step. A lease that has ended is not renewed: finish, and report the outcome, which is recorded as late."
         })
       ),
     HttpApiEndpoint.get("stream", "/:id/events/stream", {

@@ -9,6 +9,7 @@ import { ComparisonsApi, ReleasesApi } from "./Comparisons.ts"
 import { DatasetsApi } from "./Datasets.ts"
 import { DeletionsApi } from "./Deletions.ts"
 import { EventsApi } from "./Events.ts"
+import { ExecutionsApi } from "./Executions.ts"
 import { FeedbackApi } from "./Feedback.ts"
 import { FeedbackSettingsApi } from "./FeedbackSettings.ts"
 import { GrantsApi } from "./Grants.ts"
@@ -41,6 +42,7 @@ export class Api extends HttpApi.make("countersign")
   .add(FeedbackSettingsApi)
   .add(AgentSessionsApi)
   .add(AgentApprovalsApi)
+  .add(ExecutionsApi)
   .add(GrantsApi)
   .add(HooksApi)
   .add(ApprovalRulesApi)

@@ -62,6 +62,7 @@ export const NewApprovalRule = Schema.Struct({
   ).annotateKey({
     description: `The approvals that a step needs: those of every part, of which there are at most ${MAX_QUORUM_PARTS}, and at most 10 in all. A person counts once, and for one part. Each group has one part, and a usable key with \`approvals.decide\` must have it. Default: one approval by anyone who may decide.`
   }),
+  retry_unknown: Schema.optionalKey(fields.retry_unknown),
   reason: Schema.optionalKey(fields.reason),
   summary_template: Schema.optionalKey(fields.summary_template)
 }).annotate({ identifier: "NewApprovalRule", description: "An approval rule. Only `effect` is required." })

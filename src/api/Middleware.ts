@@ -100,6 +100,11 @@ export class Idempotent extends HttpApiMiddleware.Service<
   { provides: never; requires: CurrentPrincipal }
 >()("countersign/api/Idempotent", { error: [IdempotencyKeyReused, IdempotencyKeyInUse] }) {}
 
+/** Whether an operation without `Idempotent` is repeatable under an `idempotency-key`, so that clients send one of their own and retry it. */
+export const RepeatableByKey = Context.Reference<boolean>("countersign/api/RepeatableByKey", {
+  defaultValue: () => false
+})
+
 /** The header that `Idempotent` reads. */
 export const idempotencyHeaders = {
   "idempotency-key": Schema.optionalKey(

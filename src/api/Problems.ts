@@ -81,7 +81,7 @@ export class SelfApproval extends problem<SelfApproval>()(
   "SELF_APPROVAL",
   403,
   "Self-approval not allowed",
-  "The API key that submitted the step cannot decide it, nor can a key that it created. A rule with `self_approval` allows it."
+  "The API key that submitted the step cannot decide it, nor can a key that it created. A rule with `self_approval` allows it. Likewise for the key that claimed a step and the resolution of its execution."
 ) {}
 
 export class SessionOfAnotherKey extends problem<SessionOfAnotherKey>()(
@@ -177,7 +177,7 @@ export class StepNotAllowed extends problem<StepNotAllowed>()(
   "STEP_NOT_ALLOWED",
   409,
   "Step not allowed",
-  "An outcome was reported for a step that is pending or rejected."
+  "An outcome was reported, or a claim requested, for a step that is pending or rejected."
 ) {}
 
 export class RulesChanged extends problem<RulesChanged>()(

@@ -4,8 +4,9 @@ import { HttpApiSchema, OpenApi } from "effect/http-api"
 import { OutcomeStatus, StepDecision, StepDecisionSource } from "../domain/approvals/AgentSession.ts"
 import { documentedEnum } from "../domain/documentedEnum.ts"
 import { Approval, argumentMembers } from "../domain/approvals/Approval.ts"
-import { ApprovalId, GrantId, RuleId, SessionId, StepId } from "../domain/Ids.ts"
+import { ApprovalId, ClaimId, GrantId, RuleId, SessionId, StepId } from "../domain/Ids.ts"
 import { SessionEventType } from "../domain/approvals/SessionEvent.ts"
+import { Actor } from "../domain/identity/Principal.ts"
 import { timestamp } from "../domain/Time.ts"
 import { numberCursor } from "./Pagination.ts"
 
@@ -58,8 +59,35 @@ export const ToolOutcomeEvent = Schema.Struct({
   status: OutcomeStatus.annotateKey({ description: "How the tool ended." }),
   error: Schema.NullOr(Schema.String).annotateKey({
     description: "The error that the agent reported. Null if it reported none."
+  }),
+  claim_id: Schema.optionalKey(ClaimId).annotateKey({
+    description: "The claim of the execution. It and the members below are absent if nobody claimed the step."
+  }),
+  late: Schema.optionalKey(Schema.Boolean).annotateKey({
+    description: "Whether the agent reported it after the claim had ended, so that it was unknown until then."
+  }),
+  resolved_by: Schema.optionalKey(Schema.NullOr(Actor)).annotateKey({
+    description: "The API key of the person who found the outcome. Null if the agent reported it."
   })
-}).annotate({ identifier: "ToolOutcomeEvent", description: "The agent reported a step's outcome." })
+}).annotate({ identifier: "ToolOutcomeEvent", description: "The outcome of a step was recorded." })
+
+export const ToolExecutionEvent = Schema.Struct({
+  ...common,
+  type: documentedEnum({
+    "tool:claimed": "An agent claimed a step, to execute it.",
+    "tool:unknown": "The claim ended without an outcome: it is unknown whether the step was executed.",
+    "tool:retry_allowed": "A person allowed another attempt. The next claim gets it."
+  }).annotateKey({ description: "What happened." }),
+  step_id: stepId,
+  tool: Schema.String.annotateKey({ description: "The tool." }),
+  claim_id: ClaimId.annotateKey({ description: "The claim." }),
+  attempt: Schema.Int.annotateKey({ description: "1 for the first claim of the step." }),
+  claimed_by: Actor.annotateKey({ description: "The API key that claimed the step." }),
+  expires_at: timestamp("When the claim's lease ends or ended.")
+}).annotate({
+  identifier: "ToolExecutionEvent",
+  description: "A step was claimed, its claim ended without an outcome, or a person allowed another attempt."
+})
 
 export const ApprovalTransitionedEvent = Schema.Struct({
   ...common,
@@ -87,6 +115,7 @@ export const SessionClosedEvent = Schema.Struct({
 export const SessionEvent = Schema.Union([
   StepGovernedEvent,
   ToolOutcomeEvent,
+  ToolExecutionEvent,
   ApprovalTransitionedEvent,
   SessionClosedEvent
 ]).annotate({ identifier: "SessionEvent", description: "One event of a session. `type` tells which." })

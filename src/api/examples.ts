@@ -28,7 +28,8 @@ const ids = {
   destination: id("tel", "13"),
   telemetryDelivery: id("tdl", "14"),
   deletion: id("del", "16"),
-  grant: id("grt", "17")
+  grant: id("grt", "17"),
+  claim: id("clm", "18")
 } as const
 
 const trace = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -288,6 +289,43 @@ const step = {
   arguments: { order: "4711", amount: 25.5 }
 }
 
+const claim = {
+  id: ids.claim,
+  step_id: step.step_id,
+  attempt: 1,
+  claimed_at: "2026-11-21T05:04:31.000Z",
+  expires_at: "2026-11-21T05:06:31.000Z",
+  idempotency_key: "9f86d081-884c-8d65-9a2f-eaa0c55ad015"
+}
+
+const resolution = {
+  resolution: "succeeded",
+  resolved_at: "2026-11-21T05:20:00.000Z",
+  resolved_by: ada,
+  comment: "The payment provider shows refund re_81."
+}
+
+const execution = {
+  claim_id: ids.claim,
+  session_id: ids.session,
+  task_id: null,
+  ...step,
+  state: "completed",
+  attempt: 1,
+  idempotency_key: claim.idempotency_key,
+  claimed_at: claim.claimed_at,
+  claimed_by: agent,
+  expires_at: claim.expires_at,
+  unknown_at: claim.expires_at,
+  outcome: {
+    step_id: step.step_id,
+    status: "succeeded",
+    error: null,
+    occurred_at: resolution.resolved_at
+  },
+  resolution
+}
+
 const approvalSnapshot = {
   approval_id: ids.approval,
   session_id: ids.session,
@@ -405,6 +443,7 @@ const rule = {
   escalation_seconds: 1_800,
   timeout_action: "reject",
   self_approval: false,
+  retry_unknown: false,
   quorum: [{ count: 1, group: "finance" }],
   reason: "Payments need a second pair of eyes.",
   summary_template: "Refund {amount|money:EUR} on order {order}"
@@ -713,7 +752,14 @@ export const schemaExamples: Readonly<Record<string, Schema.Json>> = {
       permissionDecisionReason: "Countersign allowed this call."
     }
   },
-  OutcomeReport: { status: "succeeded", result: { refund: "re_81" } },
+  OutcomeReport: { status: "succeeded", claim_id: ids.claim, result: { refund: "re_81" } },
+  Claim: claim,
+  ClaimRequest: { lease_seconds: 120 },
+  RenewClaimRequest: { claim_id: ids.claim, lease_seconds: 120 },
+  ClaimedStep: { claim },
+  ExecutionResolution: resolution,
+  Execution: execution,
+  ResolveRequest: { resolution: "succeeded", comment: resolution.comment },
   StepOutcome: {
     step_id: step.step_id,
     status: "succeeded",
@@ -966,6 +1012,13 @@ export const problemExampleFields: Readonly<Record<string, Readonly<Record<strin
   RateLimited: { retry_after_seconds: 2 },
   DatasetBusy: { retry_after_seconds: 10 },
   ApprovalAlreadyDecided: { approval: decidedApproval },
+  StepAlreadyClaimed: {
+    state: "executing",
+    claimed_at: claim.claimed_at,
+    claimed_by: agent,
+    outcome: null
+  },
+  ExecutionNotUnknown: { execution },
   ApprovalExpired: {
     approval: {
       ...approval,

@@ -18,6 +18,7 @@ export * from "./DecisionBatch.ts"
 export * from "./Deletions.ts"
 export * from "./EndUserFeedback.ts"
 export * from "./Events.ts"
+export * from "./Executions.ts"
 export * from "./Feedback.ts"
 export * from "./FeedbackSettings.ts"
 export * from "./Grants.ts"
@@ -36,6 +37,13 @@ export * from "./SessionStream.ts"
 export * from "./Tasks.ts"
 export * from "./TelemetryDestinations.ts"
 export * from "../domain/approvals/AgentSession.ts"
+export {
+  Execution,
+  ExecutionResolution,
+  ExecutionState,
+  HeldState,
+  Resolution
+} from "../domain/approvals/Execution.ts"
 export * from "../domain/identity/ApiKey.ts"
 export * from "../domain/approvals/Approval.ts"
 export { ApprovalStage } from "../domain/approvals/ApprovalStage.ts"

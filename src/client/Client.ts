@@ -4,7 +4,7 @@ import { FetchHttpClient, HttpClient, HttpClientRequest, type HttpClientResponse
 import { HttpApiClient, type HttpApiEndpoint, HttpApiMiddleware } from "effect/http-api"
 import { Api } from "../api/Api.ts"
 import { Authentication } from "../api/Authorization.ts"
-import { Idempotent } from "../api/Middleware.ts"
+import { Idempotent, RepeatableByKey } from "../api/Middleware.ts"
 import type { SessionEvent } from "../api/SessionStream.ts"
 import type { EffectCalls } from "./Call.ts"
 import { apiKey, baseUrl, type ClientOptions } from "./ClientOptions.ts"
@@ -41,8 +41,8 @@ export interface ClientCalls extends EffectCalls {
  * program.pipe(Effect.provide(Client.layer({ url: "http://127.0.0.1:8080", key })))
  * ```
  *
- * Idempotent requests are retried a few times if the service is busy or unreachable: reads, and creations with an `Idempotency-Key`. A
- * creating call without a key gets an automatic one, the same for all its attempts. Runs of a task do not, because a retry could bill the
+ * Idempotent requests are retried a few times if the service is busy or unreachable: reads, and creations, steps and claims with an `Idempotency-Key`. Such
+ * a call without a key gets an automatic one, the same for all its attempts. Runs of a task do not, because a retry could bill the
  * model twice: the model may have been paid when the connection broke. Pass a key if that is better than no answer.
  */
 export class Client extends Context.Service<Client, ClientCalls>()("countersign/client/Client") {
@@ -136,9 +136,10 @@ const unauthenticated = HttpApiMiddleware.layerClient(Authentication, ({ next, r
  */
 const withDefaults = (derived: object): EffectCalls =>
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the same groups and methods as the derived client's, whose types `EffectCalls` is made from
-  mapCalls(derived, (call, { middlewares }, group, name) => {
+  mapCalls(derived, (call, { annotations, middlewares }, group, name) => {
     const operation = `${group}.${name}`
-    const headers = middlewares.has(Idempotent) ? newIdempotencyKey : noHeaders
+    const isRepeatable = middlewares.has(Idempotent) || Context.get(annotations, RepeatableByKey)
+    const headers = isRepeatable ? newIdempotencyKey : noHeaders
     const decode = decoderOf(group, name)
     return (input?: Input) =>
       Effect.suspend(() =>

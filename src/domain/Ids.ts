@@ -134,6 +134,10 @@ export type RuleId = typeof RuleId.Type
 export const GrantId = defineId("grt", Schema.brand("GrantId"))
 export type GrantId = typeof GrantId.Type
 
+/** A claim of a governed step: one attempt to execute it. */
+export const ClaimId = defineId("clm", Schema.brand("ClaimId"))
+export type ClaimId = typeof ClaimId.Type
+
 export const EventId = defineId("evt", Schema.brand("EventId"))
 export type EventId = typeof EventId.Type
 

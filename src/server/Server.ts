@@ -34,6 +34,7 @@ import * as RowRetention from "./deletion/RowRetention.ts"
 import * as DataRetention from "./deletion/DataRetention.ts"
 import { Deletions } from "./deletion/Deletions.ts"
 import { RetentionSettings } from "./deletion/RetentionSettings.ts"
+import { Claims } from "./approvals/Claims.ts"
 import { Deadlines } from "./approvals/Deadlines.ts"
 import { Delivery, ENGINE_CONNECTIONS } from "./delivery/Delivery.ts"
 import { makeDeliveryCollector } from "./delivery/Delivery/metricCollector.ts"
@@ -236,7 +237,7 @@ export const layerServices = (settings: ServiceSettings) =>
         FeedbackSettings.layer,
         AgreementHistory.layer,
         RunImports.layer,
-        Deadlines.layer(),
+        Deadlines.layer().pipe(Layer.provideMerge(Claims.layer)),
         Deletions.layer.pipe(Layer.provide(EndUsers.layer)),
         RetentionSettings.layer
       )

@@ -11,6 +11,7 @@ import { ComparisonPage, ReleasePage } from "../api/Comparisons.ts"
 import { DatasetPage, ExamplePage } from "../api/Datasets.ts"
 import { DecisionResults } from "../api/DecisionBatch.ts"
 import { CurrentFeedbackToken, EndUserFeedbackApi } from "../api/EndUserFeedback.ts"
+import { ExecutionPage } from "../api/Executions.ts"
 import { DEFAULT_QUALITY_DAYS, FeedbackPage, PromotionPreview } from "../api/Feedback.ts"
 import { DEFAULT_HOOK_WAIT_SECONDS } from "../api/Hooks.ts"
 import { NotificationDeliveries, NotificationEndpoints } from "../api/NotificationEndpoints.ts"
@@ -22,6 +23,7 @@ import { type TraceId } from "../domain/Ids.ts"
 import { stepWarnings } from "../domain/approvals/AgentSession.ts"
 import { readHookInput } from "../domain/hooks/HookInput.ts"
 import { Approvals } from "./approvals/Approvals.ts"
+import { Claims } from "./approvals/Claims.ts"
 import { Grants } from "./approvals/Grants.ts"
 import { Hooks } from "./approvals/Hooks.ts"
 import { RuleSuggestions } from "./approvals/RuleSuggestions.ts"
@@ -85,6 +87,7 @@ const respondReviewResults = jsonResponse(ReviewResults)
 const respondPromotionPreview = jsonResponse(PromotionPreview)
 const respondAgentSessionPage = jsonResponse(AgentSessionPage)
 const respondApprovalPage = jsonResponse(ApprovalPage)
+const respondExecutionPage = jsonResponse(ExecutionPage)
 const respondResults = jsonResponse(DecisionResults)
 const respondNotificationEndpoints = jsonResponse(NotificationEndpoints)
 const respondNotificationDeliveries = jsonResponse(NotificationDeliveries)
@@ -234,8 +237,8 @@ export const layerContractHandlers = Layer.mergeAll(
   layerGroup(
     Api,
     "sessions",
-    { sessions: Sessions, steps: Steps, streams: SessionStream },
-    (handlers, { sessions, steps, streams }) =>
+    { sessions: Sessions, steps: Steps, claims: Claims, streams: SessionStream },
+    (handlers, { sessions, steps, claims, streams }) =>
       handlers.handleAll({
         create: ({ payload }) => sessions.create(payload),
         list: ({ query }) =>
@@ -243,12 +246,19 @@ export const layerContractHandlers = Layer.mergeAll(
             respondAgentSessionPage({ sessions: items, next_cursor })
           ),
         get: ({ params }) => sessions.get(params.id),
-        step: ({ params, payload }) => {
+        step: ({ headers, params, payload }) => {
           const warnings = stepWarnings(payload.arguments)
-          const answer = steps.check(params.id, payload)
+          const answer = steps.check(params.id, payload, headers["idempotency-key"])
           return warnings.length === 0 ? answer : Effect.map(answer, (step) => ({ ...step, warnings }))
         },
         reportOutcome: ({ params, payload }) => steps.complete(params.id, params.step_id, payload),
+        claim: ({ headers, params, payload }) =>
+          Effect.map(
+            claims.claim(params.id, params.step_id, payload, headers["idempotency-key"]),
+            (claim) => ({ claim })
+          ),
+        renewClaim: ({ params, payload }) =>
+          Effect.map(claims.renew(params.id, params.step_id, payload), (claim) => ({ claim })),
         close: ({ params }) => sessions.close(params.id),
         stream: ({ headers, params, query }) =>
           Effect.map(
@@ -280,6 +290,16 @@ export const layerContractHandlers = Layer.mergeAll(
             Effect.flatMap((results) => respondResults({ results }))
           )
       })
+  ),
+  layerGroup(Api, "executions", { claims: Claims }, (handlers, { claims }) =>
+    handlers.handleAll({
+      list: ({ query }) =>
+        Effect.flatMap(claims.list(query), ({ items, next_cursor }) =>
+          respondExecutionPage({ executions: items, next_cursor })
+        ),
+      get: ({ params }) => claims.get(params.claim_id),
+      resolve: ({ params, payload }) => claims.resolve(params.claim_id, payload)
+    })
   ),
   layerGroup(Api, "grants", { grants: Grants }, (handlers, { grants }) =>
     handlers.handleAll({

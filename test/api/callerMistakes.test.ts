@@ -187,7 +187,7 @@ const mistakes: ReadonlyArray<Mistake> = [
     body: { id: "refund-1" },
     answer: invalid(
       "body",
-      "#/id: is not a member; the members are step_id, task_id, tool, action_class, arguments and summary.",
+      "#/id: is not a member; the members are step_id, task_id, tool, action_class, arguments, summary, claim, lease_seconds and after_unknown.",
       "#/step_id: is missing.",
       "#/tool: is missing.",
       "#/action_class: is missing."
@@ -390,7 +390,7 @@ const mistakes: ReadonlyArray<Mistake> = [
     body: rules({ conditions: [] }),
     answer: invalid(
       "body",
-      "#/rules/0/conditions: is not a member; the members are id, tool, action_class, task_id, when, effect, review_seconds, expiring_seconds, escalation_seconds, timeout_action, self_approval, quorum, reason and summary_template."
+      "#/rules/0/conditions: is not a member; the members are id, tool, action_class, task_id, when, effect, review_seconds, expiring_seconds, escalation_seconds, timeout_action, self_approval, quorum, retry_unknown, reason and summary_template."
     )
   },
   {

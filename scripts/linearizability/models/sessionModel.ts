@@ -168,6 +168,10 @@ const after = (view: SessionView, event: SessionEvent): SessionView => {
       })
       return { ...governed, steps: new Map([...governed.steps].map(usedBy(event.step_id, proposedBy))) }
     }
+    case "tool:claimed":
+    case "tool:unknown":
+    case "tool:retry_allowed":
+      return view
     case "tool:outcome":
       return step === undefined ? view : withStep({ ...step, isCompleted: true })
     default: {
@@ -225,8 +229,7 @@ const isByTime = (event: SessionEvent | undefined): boolean =>
 
 /** When an event by time was due, in milliseconds since the Unix epoch. */
 const dueAt = (event: SessionEvent, expiringSeconds: (step: string) => number | null): number | undefined => {
-  if (event.type === "session:closed" || event.type === "step:governed" || event.type === "tool:outcome")
-    return undefined
+  if (!("approval" in event)) return undefined
   const { approval } = event
   switch (event.type) {
     case "approval:expiring": {

@@ -32,6 +32,7 @@ const named: Readonly<Record<string, readonly [schema: Schema.Top, description: 
   ExampleId: [Ids.ExampleId, "ID of an example."],
   FeedbackId: [Ids.FeedbackId, "ID of a piece of feedback."],
   GrantId: [Ids.GrantId, "ID of a standing grant."],
+  ClaimId: [Ids.ClaimId, "ID of a claim of a governed step."],
   KeyId: [Ids.KeyId, "ID of an API key."],
   OrgId: [Ids.OrgId, "ID of an organization."],
   ReleaseId: [Ids.ReleaseId, "ID of a release."],

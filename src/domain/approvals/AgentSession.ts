@@ -1,7 +1,7 @@
 import { Schema } from "effect"
 import { documentedEnum } from "../documentedEnum.ts"
 import { CounterProposal } from "./CounterProposal.ts"
-import { ApprovalId, GrantId, RuleId, SessionId, StepId, TaskId, TraceId } from "../Ids.ts"
+import { ApprovalId, ClaimId, GrantId, RuleId, SessionId, StepId, TaskId, TraceId } from "../Ids.ts"
 import { JsonValue } from "../json/JsonValue.ts"
 import { Actor } from "../identity/Principal.ts"
 import { timestamp, Timestamp } from "../Time.ts"
@@ -82,6 +82,26 @@ export const stepWarnings = (args: unknown): ReadonlyArray<StepWarning> =>
       ]
     : []
 
+export const Claim = Schema.Struct({
+  id: ClaimId.annotateKey({ description: "The claim's ID. Name it in the outcome." }),
+  step_id: StepId.annotateKey({ description: "The step that the claim's holder may execute." }),
+  attempt: Schema.Int.annotateKey({
+    description: "1 for the first claim of the step. More only after an attempt whose outcome is unknown."
+  }),
+  claimed_at: timestamp("When the step was claimed."),
+  expires_at: timestamp(
+    "When the lease ends. Renew the claim before, or report the outcome; afterwards the outcome is unknown."
+  ),
+  idempotency_key: Schema.String.annotateKey({
+    description:
+      "A UUID that is the same for every attempt of this step and differs from that of any other step. Pass it to a tool that recognizes repeated requests."
+  })
+}).annotate({
+  identifier: "Claim",
+  description: "The exclusive right to execute an allowed step until the lease ends."
+})
+export type Claim = typeof Claim.Type
+
 export const GovernedStep = Schema.Struct({
   step_id: StepId.annotateKey({ description: "The step's ID, as the agent chose it." }),
   decision: StepDecision.annotateKey({ description: "The current decision." }),
@@ -113,6 +133,10 @@ export const GovernedStep = Schema.Struct({
     description:
       "The arguments that the reviewer proposed instead, if the step's approval was rejected with a counter-proposal; otherwise null. Submit them as another step."
   }),
+  claim: Schema.optionalKey(Claim).annotateKey({
+    description:
+      "Present if this request asked for a claim and the step is allowed: the caller may execute it now."
+  }),
   warnings: Schema.optionalKey(Schema.Array(StepWarning)).annotateKey({
     description:
       "Present if the request is probably not what you meant, such as `arguments` that are a JSON text."
@@ -138,6 +162,10 @@ export const StepOutcome = Schema.Struct({
   error: Schema.NullOr(Schema.String).annotateKey({
     description: "The error that the agent reported. Null if it reported none."
   }),
-  occurred_at: timestamp("When the outcome was recorded.")
+  occurred_at: timestamp("When the outcome was recorded."),
+  late: Schema.optionalKey(Schema.Boolean).annotateKey({
+    description:
+      "Present and true if the step's claim had ended before, so that the outcome was unknown until then."
+  })
 }).annotate({ identifier: "StepOutcome", description: "The outcome of an allowed step. Recorded once." })
 export type StepOutcome = typeof StepOutcome.Type

@@ -74,6 +74,10 @@ export const ApprovalRule = Schema.Struct({
       description:
         "The approvals that a step needs: those of every part. A person counts once, and for one part. One rejection is enough to reject the step."
     }),
+  retry_unknown: Schema.Boolean.annotateKey({
+    description:
+      "Whether an agent may claim a step of this rule once more after an attempt whose outcome is unknown, because executing it twice does no harm. Default false: a person decides."
+  }),
   reason: Schema.String.check(Schema.isMaxLength(1_000)).annotateKey({
     description: "Shown to the agent and to reviewers. At most 1,000 characters. Default: empty."
   }),
@@ -99,6 +103,8 @@ export interface Ruling {
   readonly effect: RuleEffect
   readonly reason: string
   readonly terms: ApprovalTerms
+  /** Whether an agent may claim the step once more after an attempt whose outcome is unknown. */
+  readonly retry_unknown: boolean
   /** Set if a rule that rejects or asks could not be judged: a person must see this step, and no standing grant allows it. */
   readonly unjudged?: true
   /** Describes the step to people. Absent: the rule has no template. It has no part in the decision. */

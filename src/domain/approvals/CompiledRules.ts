@@ -286,6 +286,7 @@ const rulingOf = (rule: ApprovalRule): Ruling => ({
     self_approval: rule.self_approval,
     quorum: rule.quorum
   },
+  retry_unknown: rule.retry_unknown,
   ...summaryOf(rule)
 })
 
@@ -306,7 +307,8 @@ const builtInRuling: Ruling = {
     timeout_action: "reject",
     self_approval: false,
     quorum: DEFAULT_QUORUM
-  }
+  },
+  retry_unknown: false
 }
 
 /** Evaluates a list for one step. For many steps, compile it once. */

@@ -4,10 +4,15 @@ import { encodeWithoutArguments } from "./Approval.ts"
 import type { ApprovalEventType, ApprovalTransitionEvent } from "./ApprovalEvent.ts"
 import type { GovernedStep, StepOutcome } from "./AgentSession.ts"
 import type { StepId } from "../Ids.ts"
+import { formatTimestamp } from "../Time.ts"
+import type { ExecutionRecord, ExecutionTransition } from "./Execution.ts"
 
 export const SessionEventType = documentedEnum({
   "step:governed": "A governed step was answered.",
-  "tool:outcome": "The agent reported a step's outcome.",
+  "tool:claimed": "An agent claimed a step, to execute it.",
+  "tool:unknown": "A claim ended without an outcome: it is unknown whether the step was executed.",
+  "tool:retry_allowed": "A person allowed another attempt of a step whose outcome is unknown.",
+  "tool:outcome": "The outcome of a step was recorded.",
   "approval:requested": "A step waits for a decision.",
   "approval:expiring": "The open review window is about to end.",
   "approval:escalated": "The admins' escalation window is open.",
@@ -64,11 +69,55 @@ export const stepGovernedEvent = (
 })
 
 /** The event of a step's outcome. It leaves out the result, which the agent has. */
-export const toolOutcomeEvent = (outcome: StepOutcome, tool: string): NewSessionEvent => ({
+export const toolOutcomeEvent = (
+  { error, late = false, status, step_id }: StepOutcome,
+  tool: string,
+  execution: ExecutionRecord | null
+): NewSessionEvent => ({
   type: "tool:outcome",
-  step_id: outcome.step_id,
-  payload: { tool, status: outcome.status, error: outcome.error }
+  step_id,
+  payload: {
+    tool,
+    status,
+    error,
+    ...(execution === null
+      ? {}
+      : {
+          claim_id: execution.claim_id,
+          late,
+          resolved_by: late ? null : (execution.resolution?.resolved_by ?? null)
+        })
+  }
 })
+
+const executionEventTypes = {
+  claimed: "tool:claimed",
+  unknown: "tool:unknown",
+  retry_allowed: "tool:retry_allowed"
+} as const
+
+/** The events of an execution's transitions. A renewal has none, and a completed execution has `toolOutcomeEvent`. */
+export const executionEvents = (
+  transitions: ReadonlyArray<ExecutionTransition>,
+  step: { readonly step_id: StepId; readonly tool: string }
+): ReadonlyArray<NewSessionEvent> =>
+  transitions.flatMap(({ event, execution }) =>
+    event === "renewed" || event === "completed"
+      ? []
+      : [
+          {
+            type: executionEventTypes[event],
+            step_id: step.step_id,
+            payload: {
+              tool: step.tool,
+              claim_id: execution.claim_id,
+              attempt: execution.attempt,
+              claimed_by: execution.claimed_by,
+              expires_at: formatTimestamp(execution.expires_at)
+            }
+          }
+        ]
+  )
 
 /** The last event of a session; its stream ends after it. */
 export const sessionClosedEvent: NewSessionEvent = { type: "session:closed", step_id: null, payload: {} }

@@ -13,6 +13,7 @@ export const defaultRule: Omit<ApprovalRule, "id" | "effect"> = {
   timeout_action: "reject",
   self_approval: false,
   quorum: DEFAULT_QUORUM,
+  retry_unknown: false,
   reason: "",
   summary_template: null
 }

@@ -49,6 +49,7 @@ export const AuditAction = documentedEnum({
   "approval.rejected": "An approval was rejected by a person.",
   "grant.created": "A standing grant was made with the approval of a step.",
   "grant.revoked": "A standing grant was revoked.",
+  "execution.resolved": "A person resolved an execution whose outcome was unknown.",
   "session.closed": "An agent session was closed.",
   "feedback.staged": "A correction was staged.",
   "feedback.unstaged": "The staging of a correction was undone.",

@@ -311,6 +311,8 @@ export const outcomeSpan = (
     readonly start: number
     readonly end: number
     readonly result: Schema.Json | undefined
+    /** Undefined: nobody claimed the step. */
+    readonly attempt: number | undefined
   }
 ): Span => ({
   trace_id: step.trace_id,
@@ -325,6 +327,7 @@ export const outcomeSpan = (
     "gen_ai.tool.call.id": step.step_id,
     ...aboutStep(step),
     "svc.outcome.status": step.status,
+    "svc.claim.attempt": step.attempt,
     "error.type": step.status === "failed" ? "tool_failed" : undefined,
     ...content("gen_ai.tool.call.result", json(step.result))
   },

@@ -18,13 +18,14 @@ import {
   firstDueCursor,
   lockDueApprovals
 } from "./Approvals/transitionRows.ts"
+import { Claims } from "./Claims.ts"
 import { SessionEvents } from "./SessionEvents.ts"
 
 /** The result of one run. */
 export interface DeadlineRun {
-  /** Approvals that were warned, escalated or expired. */
+  /** Approvals that were warned, escalated or expired, and executions whose outcome became unknown. */
   readonly transitioned: number
-  /** Time until the next approval is due; zero if some are due but locked, null if no approval is pending. */
+  /** Time until the next approval or lease is due; zero if some are due but locked, null if there is none. */
   readonly next_due_in: Duration.Duration | null
 }
 
@@ -55,13 +56,13 @@ const defaults: DeadlineOptions = {
 }
 
 /**
- * Enforces the deadlines of approvals. All state is in the database: every replica can run it, each due approval is transitioned by one of
+ * Enforces the deadlines of approvals, and the leases of claims. All state is in the database: every replica can run it, each due approval is transitioned by one of
  * them, and a replica that was down catches up.
  */
 export class Deadlines extends Context.Service<
   Deadlines,
   {
-    /** Transitions every approval that is due. */
+    /** Transitions every approval and every execution that is due. */
     readonly runOnce: Effect.Effect<DeadlineRun>
   }
 >()("countersign/server/approvals/Deadlines") {
@@ -93,6 +94,7 @@ const make = Effect.fnUntraced(function* ({ batch: batchSize, concurrency }: Dea
   const atomically = atomic(sql)
   const clock = yield* StoreClock
   const clustered = yield* isCluster(sql)
+  const claims = yield* Claims
   const deps = {
     sql,
     events: yield* SessionEvents,
@@ -146,7 +148,7 @@ const make = Effect.fnUntraced(function* ({ batch: batchSize, concurrency }: Dea
     }
   })
 
-  const runOnce = Effect.gen(function* () {
+  const runApprovals = Effect.gen(function* () {
     // One read of an index, and no transaction, unless an approval is due: an idle replica repeats this all day.
     const next_due_in = yield* nextDueIn
     if (next_due_in === null || !Duration.isZero(next_due_in)) return { transitioned: 0, next_due_in }
@@ -170,9 +172,21 @@ const make = Effect.fnUntraced(function* ({ batch: batchSize, concurrency }: Dea
       : []
     const transitioned = others.reduce((sum, count) => sum + count, first.transitioned)
     return { transitioned, next_due_in: yield* nextDueIn }
+  })
+
+  const runOnce = Effect.gen(function* () {
+    const approvals = yield* runApprovals
+    const leases = yield* claims.expireLeases
+    return {
+      transitioned: approvals.transitioned + leases.expired,
+      next_due_in: earlier(approvals.next_due_in, leases.next_due_in)
+    }
   }).pipe(Effect.withSpan("Deadlines.runOnce"))
 
   return Deadlines.of({ runOnce })
 })
+
+const earlier = (one: Duration.Duration | null, other: Duration.Duration | null) =>
+  one === null || other === null ? (one ?? other) : Duration.min(one, other)
 
 const dueRows = rowsOf(Schema.Struct({ next_due_at: Schema.DateTimeUtcFromDate }))

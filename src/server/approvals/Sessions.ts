@@ -12,12 +12,16 @@ import {
 } from "../../api/Problems.ts"
 import type { AgentSession } from "../../domain/approvals/AgentSession.ts"
 import { transition } from "../../domain/approvals/ApprovalState.ts"
-import { type ApprovalId, generateTraceId, type OrgId, SessionId } from "../../domain/Ids.ts"
-import { sessionClosedEvent } from "../../domain/approvals/SessionEvent.ts"
-import { toDate } from "../../domain/Time.ts"
+import { transition as transitionExecution } from "../../domain/approvals/Execution.ts"
+import { type ApprovalId, generateTraceId, type OrgId, SessionId, type StepId } from "../../domain/Ids.ts"
+import { executionEvents, sessionClosedEvent } from "../../domain/approvals/SessionEvent.ts"
+import { type Timestamp, toDate } from "../../domain/Time.ts"
 import { lockPendingApprovals } from "./Approvals/transitionRows.ts"
 import { recordTransitions } from "./Approvals/recordTransitions.ts"
 import { type ApprovalRow, stateOf } from "./approvalRows.ts"
+import { countUnknown } from "./Claims/claimSaved.ts"
+import { findExecuting, makeUnknown } from "./executionRows.ts"
+import type { SessionKey } from "./SessionStream/Subscription.ts"
 import { canHaveGrants, endSessionGrants } from "./Grants/rows.ts"
 import { Audit } from "../identity/Audit.ts"
 import { makeCountLimit } from "../admission/makeCountLimit.ts"
@@ -25,7 +29,7 @@ import { OrganizationLimits } from "../admission/OrganizationLimits.ts"
 import { rowBytes, StoredUsage } from "../identity/StoredUsage.ts"
 import { LimitUse } from "../observability/LimitUse.ts"
 import { isNearLimit, reportQuota } from "../observability/reportQuota.ts"
-import { atomic, isInTransaction } from "../store/transaction.ts"
+import { afterCommit, atomic, isInTransaction } from "../store/transaction.ts"
 import { Notifications } from "../notifications/Notifications.ts"
 import type { Page } from "../store/Pagination.ts"
 import { SessionEvents } from "./SessionEvents.ts"
@@ -43,7 +47,7 @@ import { Spans } from "../telemetry/Spans.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { makeStatementBatcher } from "../store/makeStatementBatcher.ts"
 
-/** Approvals that one batch expires when a session closes. */
+/** Approvals that one batch expires when a session closes, and claims that it ends. */
 const CLOSE_BATCH = 1_000
 
 /** Sessions that one statement inserts. */
@@ -70,8 +74,8 @@ export class Sessions extends Context.Service<
       Authorized<"sessions.read" | "sessions.write">
     >
     /**
-     * Closes a session of the caller, or any with `approvals.admin`: expires its pending approvals with the outcome reject and no decider, and
-     * ends its grants. Idempotent.
+     * Closes a session of the caller, or any with `approvals.admin`: expires its pending approvals with the outcome reject and no decider, ends
+     * its grants, and makes the outcome of steps unknown that are still claimed. Idempotent.
      */
     readonly close: (
       id: SessionId
@@ -120,6 +124,38 @@ export class Sessions extends Context.Service<
               usage.add(org_id, { bytes: rowBytes.session + Buffer.byteLength(metadata) })
             return rows
           })
+      })
+
+      /** Makes the outcome of the session's steps unknown that are still claimed: none is accepted any more. Its row is locked. */
+      const endClaims = Effect.fnUntraced(function* (key: SessionKey, now: Timestamp) {
+        let ended = 0
+        for (let after: StepId | "" = ""; ;) {
+          const rows: Effect.Success<ReturnType<typeof findExecuting>> = yield* findExecuting(
+            sql,
+            key,
+            after,
+            CLOSE_BATCH
+          )
+          const transitions = rows.map((row) => ({
+            row,
+            ...transitionExecution(row.execution, { _tag: "CloseSession" }, now)
+          }))
+          const unknown = transitions.flatMap((one) => executionEvents(one.transitions, one.row))
+          if (Arr.isReadonlyArrayNonEmpty(unknown)) {
+            yield* makeUnknown(
+              sql,
+              key,
+              rows.map(({ step_id }) => step_id),
+              now
+            )
+            yield* events.append([{ ...key, events: unknown }], now)
+            yield* afterCommit(countUnknown(transitions.flatMap((one) => one.transitions)))
+          }
+          ended += unknown.length
+          const last = rows.at(-1)
+          if (last === undefined || rows.length < CLOSE_BATCH) return ended
+          after = last.step_id
+        }
       })
 
       return Sessions.of({
@@ -191,6 +227,7 @@ export class Sessions extends Context.Service<
                 if (last === undefined || rows.length < CLOSE_BATCH) break
                 after = last.approval_id
               }
+              const unknown = yield* endClaims({ org_id, session_id: id }, now)
               yield* sql`
                 UPDATE agent_sessions
                 SET closed_at = ${toDate(now)}
@@ -200,7 +237,10 @@ export class Sessions extends Context.Service<
               if (canHaveGrants(locked?.grants_until ?? null, now))
                 yield* endSessionGrants(sql, { org_id, session_id: id, now })
               yield* events.append([{ org_id, session_id: id, events: [sessionClosedEvent] }], now)
-              yield* audit.record(principal, "session.closed", id, { expired_approvals: expired })
+              yield* audit.record(principal, "session.closed", id, {
+                expired_approvals: expired,
+                ...(unknown === 0 ? {} : { unknown_executions: unknown })
+              })
               return { ...session, status: "closed" as const, closed_at: now }
             })
           )

@@ -1,14 +1,15 @@
-import { Array as Arr, Context, DateTime, Effect, Layer, Option } from "effect"
+import { Context, Effect, Layer, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import type { OutcomeReport, StepRequest } from "../../api/AgentSessions.ts"
 import { Authorized } from "../../api/Authorization.ts"
 import { notFound } from "../../api/notFound.ts"
 import type { InvalidRequest, NotFound } from "../../api/Problems.ts"
 import type { GovernedStep, StepOutcome } from "../../domain/approvals/AgentSession.ts"
-import { transition } from "../../domain/approvals/ApprovalState.ts"
-import { stepGovernedEvent, toolOutcomeEvent } from "../../domain/approvals/SessionEvent.ts"
+import { toClaim, transition as transitionExecution } from "../../domain/approvals/Execution.ts"
+import type { ExecutionRecord } from "../../domain/approvals/Execution.ts"
+import { executionEvents, stepGovernedEvent, toolOutcomeEvent } from "../../domain/approvals/SessionEvent.ts"
 import { currentDecision } from "../../domain/approvals/StepDecision.ts"
-import type { ApprovalId, OrgId, SessionId, StepId, TaskId } from "../../domain/Ids.ts"
+import type { OrgId, SessionId, StepId, TaskId } from "../../domain/Ids.ts"
 import { redactText } from "../../domain/redaction/Redaction.ts"
 import type { Principal } from "../../domain/identity/Principal.ts"
 import type { Timestamp } from "../../domain/Time.ts"
@@ -17,8 +18,14 @@ import { KnownSecrets } from "../secrets/KnownSecrets.ts"
 import { StoredUsage } from "../identity/StoredUsage.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { Spans } from "../telemetry/Spans.ts"
-import { transitionWrite } from "./Approvals/transitionWrite.ts"
-import { findApproval, lockApprovalForUpdate, stateOf, toApproval } from "./approvalRows.ts"
+import {
+  claimExecution,
+  type ClaimOptions,
+  claimOptions,
+  countUnknown,
+  makeClaimSaved,
+  refuseClaim
+} from "./Claims/claimSaved.ts"
 import { ruleNewStep, Rules } from "./Rules.ts"
 import { SessionFacts } from "./SessionFacts.ts"
 import { type ResumedStep, SessionWriter, type StepKey } from "./SessionWriter.ts"
@@ -27,13 +34,16 @@ import { makeRequestTexts, newStep, type RequestTexts, type StepOfTask } from ".
 import { makeTakeAdvance } from "./Steps/takeAdvance.ts"
 import { outcomeOf } from "./Steps/outcomeOf.ts"
 import { readArguments } from "./Steps/rows.ts"
+import { makeSavedSteps } from "./Steps/savedSteps.ts"
 import { outcomeBytes, stepBytes } from "./Steps/storedBytes.ts"
 import { recordOutcomeSpan, recordStepSpan } from "./Steps/spans.ts"
 import {
   alreadyCompleted,
   type CheckStepError,
+  claimMismatch,
+  claimMissing,
   type CompleteStepError,
-  requireResumable,
+  requireSameContent,
   requireTaskOfStep,
   sessionClosed,
   stepNotAllowed,
@@ -49,11 +59,14 @@ export class Steps extends Context.Service<
     /**
      * Allows or rejects a step by the organization's rules, or makes it wait for an approval. A step has one approval however often and
      * concurrently it is requested. Repeating the call resumes the step: it returns the current decision, for which the rules are
-     * evaluated again, because a rule that rejects now overrides an approval.
+     * evaluated again, because a rule that rejects now overrides an approval. With `claim`, an allowed step is claimed in the same statement;
+     * a step that is claimed gets no further `allow`.
      */
     readonly check: (
       session_id: SessionId,
-      step: StepRequest
+      step: StepRequest,
+      /** With it a claim can be repeated by the same request. */
+      idempotency_key?: string
     ) => Effect.Effect<GovernedStep, CheckStepError, Authorized<"sessions.write">>
     /** Records the outcome of an allowed step, once. */
     readonly complete: (
@@ -75,6 +88,8 @@ export class Steps extends Context.Service<
       const usage = yield* StoredUsage
       const secrets = yield* KnownSecrets
       const takeAdvance = makeTakeAdvance(sql)
+      const { approvalOf, withoutPassedWindows } = makeSavedSteps(sql, spans, writer)
+      const claimSaved = makeClaimSaved(sql, writer)
 
       /** The step with the task whose rules apply to it; undefined if the session does not exist, or the task is refused. */
       const withTask = Effect.fnUntraced(function* (
@@ -108,6 +123,7 @@ export class Steps extends Context.Service<
         session_id: SessionId,
         request: StepRequest,
         texts: RequestTexts,
+        options: ClaimOptions | undefined,
         isOwn: boolean,
         session: LockedSession | undefined
       ) {
@@ -116,7 +132,7 @@ export class Steps extends Context.Service<
         const isLocked = session !== undefined
         const key = { org_id, session_id, step_id: request.step_id }
         const saved = yield* isLocked ? writer.findStep(key) : writer.findWaitingStep(key)
-        if (saved !== undefined) return yield* resume(principal, request, texts, key, saved, isLocked)
+        if (saved !== undefined) return yield* resume(request, texts, options, key, saved, isLocked)
         const step = yield* isLocked
           ? stepOfTask(org_id, session, request)
           : withTask(principal, session_id, request)
@@ -131,6 +147,10 @@ export class Steps extends Context.Service<
             ? yield* takeAdvance(principal, session_id, request, session, ruled.ruling, now)
             : {}
         const created = yield* newStep(principal, session_id, step, known, ruled, now, advance)
+        const claimed =
+          options !== undefined && created.answer.decision === "allow"
+            ? yield* claimExecution(null, options, ruled.ruling, now)
+            : { execution: null, transitions: [] }
         const outcome = yield* writer.write(
           {
             org_id,
@@ -139,10 +159,11 @@ export class Steps extends Context.Service<
               _tag: "Step",
               step: created.row,
               approval: created.approval,
+              claim: claimed.execution,
               shadow_revision: list.shadow_revision
             },
             rules_revision: list.revision,
-            events: created.events,
+            events: [...created.events, ...executionEvents(claimed.transitions, created.row)],
             published: created.requested === null ? [] : [created.requested],
             now,
             onWritten: ({ trace_id }) => {
@@ -154,60 +175,28 @@ export class Steps extends Context.Service<
         )
         switch (outcome._tag) {
           case "Written":
-            return created.answer
+            return withClaim(created.answer, claimed.execution)
           case "Saved":
-            return yield* resume(principal, request, texts, key, outcome.step, isLocked)
+            return yield* resume(request, texts, options, key, outcome.step, isLocked)
           case "NotWritten":
             return undefined
         }
       })
 
-      /** Closes the windows of a saved step's approval that have passed, under the session's lock, and reads the step again. */
-      const closeWindows = Effect.fnUntraced(function* (
-        key: StepKey,
-        approval_id: ApprovalId,
-        now: Timestamp
-      ) {
-        const row = yield* Effect.orDie(lockApprovalForUpdate(sql, key.org_id, approval_id))
-        if (row === undefined)
-          return yield* Effect.die(new Error("A step's approval must exist as long as the step"))
-        const { transitions } = transition(stateOf(row), { _tag: "Time" }, now)
-        if (Arr.isReadonlyArrayNonEmpty(transitions))
-          yield* writer.write(transitionWrite(spans, row, transitions, null, now), true)
-        return (
-          (yield* writer.findStep(key)) ??
-          (yield* Effect.die(new Error("A locked session must keep its steps")))
-        )
-      })
-
-      /** A saved step after the windows that have passed are closed. Undefined: that needs the lock. */
-      const withoutPassedWindows = (key: StepKey, saved: ResumedStep, isLocked: boolean, now: Timestamp) => {
-        const { approval, approval_id } = saved
-        const dueAt = approval?.next_due_at ?? null
-        if (approval_id === null || dueAt === null || DateTime.isGreaterThan(dueAt, now))
-          return Effect.succeed(saved)
-        return isLocked ? closeWindows(key, approval_id, now) : Effect.undefined
-      }
-
-      /** The approval of a saved step, for its decision. The arguments of a proposal can be large, so only the answer reads them. */
-      const approvalOf = Effect.fnUntraced(function* (org_id: OrgId, { approval, approval_id }: ResumedStep) {
-        if (approval === null) return null
-        if (!approval.has_proposal || approval_id === null) return { ...approval, proposal: null }
-        const row = yield* Effect.orDie(findApproval(sql, org_id, approval_id))
-        return { ...approval, proposal: row === undefined ? null : toApproval(row).proposal }
-      })
-
       /** Resumes a saved step. Undefined: it needs the session's lock. */
       const resume = Effect.fnUntraced(function* (
-        { org_id }: Principal,
         request: StepRequest,
         texts: RequestTexts,
+        options: ClaimOptions | undefined,
         key: StepKey,
         found: ResumedStep,
         isLocked: boolean
       ) {
+        const { org_id } = key
         if (found.session_closed) return undefined
-        yield* requireResumable(found, yield* texts.digestWith(found), request)
+        yield* requireSameContent(found, yield* texts.digestWith(found), request)
+        if (found.completed)
+          return yield* options === undefined ? alreadyCompleted : refuseClaim(sql, key, found.execution)
         if (!isLocked) yield* nextTurn
         // After the read: the request may have waited for its batch or its turns while a window ended, or while a person decided.
         const now = yield* clock.now
@@ -218,6 +207,20 @@ export class Steps extends Context.Service<
         // The digests are equal, so these are the arguments of the saved step.
         const ruling = list.compiled.evaluate({ ...saved, arguments: request.arguments })
         const answer = currentDecision(saved, yield* approvalOf(org_id, saved), ruling)
+        if (answer.decision === "allow") {
+          if (options !== undefined) {
+            const by = { options, ruling, rules_revision: list.revision, now, isLocked }
+            const claim = yield* claimSaved(key, saved, answer, by)
+            return claim === undefined ? undefined : withClaim(answer, claim)
+          }
+          // Who claimed it alone may execute it. After a person has allowed another attempt, a claim may follow.
+          if (saved.execution !== null && saved.execution.state !== "retryable")
+            return yield* refuseClaim(
+              sql,
+              key,
+              transitionExecution(saved.execution, { _tag: "Time" }, now).execution
+            )
+        }
         if (answer.decision === saved.last_decision) return answer
         // A pending approval can be decided until the write, but for the lock; a closed one never changes.
         if (!isLocked && saved.approval?.status === "pending" && ruling.effect !== "reject") return undefined
@@ -271,28 +274,46 @@ export class Steps extends Context.Service<
         if (found === undefined) return isLocked ? yield* stepNotFound : undefined
         if (found.session_closed) return isLocked ? yield* sessionClosed : undefined
         if (found.completed) return isLocked ? yield* alreadyCompleted : undefined
+        const given = report.claim_id ?? null
         // The current decision matters unless the agent has received `allow`.
         const isAllowed = found.last_decision === "allow"
         if (!isAllowed && !isLocked) return undefined
         const now = yield* clock.now
+        const { execution, refusal, transitions } = transitionExecution(
+          found.execution,
+          { _tag: "Complete", claim_id: given },
+          now
+        )
+        if (refusal !== null) return isLocked ? yield* claimMismatch(found.execution, given) : undefined
         const saved = isAllowed ? found : yield* requireAllowedNow(key, found, now)
-        const outcome = outcomeOf(step_id, report, now)
+        const outcome = outcomeOf(step_id, report, execution, now)
         const result = yield* writer.write(
           {
             org_id,
             session_id,
-            change: { _tag: "Outcome", outcome, last_decision: saved.last_decision },
+            change: {
+              _tag: "Outcome",
+              outcome,
+              last_decision: saved.last_decision,
+              execution: { from: found.execution, to: execution }
+            },
             rules_revision: null,
-            events: [toolOutcomeEvent(outcome, saved.tool)],
+            events: [
+              ...executionEvents(transitions, saved),
+              toolOutcomeEvent(outcome, saved.tool, execution)
+            ],
             published: [],
             now,
             onWritten: ({ trace_id }) => {
               usage.add(org_id, { bytes: outcomeBytes(report) })
-              return recordOutcomeSpan(
-                spans,
-                trace_id,
-                { org_id, session_id, step: saved, approval: saved.approval },
-                outcome
+              return Effect.andThen(
+                countUnknown(transitions),
+                recordOutcomeSpan(
+                  spans,
+                  trace_id,
+                  { org_id, session_id, step: saved, approval: saved.approval, execution },
+                  outcome
+                )
               )
             }
           },
@@ -318,8 +339,11 @@ export class Steps extends Context.Service<
       })
 
       return Steps.of({
-        check: Effect.fn("Steps.check")(function* (session_id, step) {
+        check: Effect.fn("Steps.check")(function* (session_id, step, idempotency_key) {
           const principal = yield* Authorized("sessions.write")
+          const { after_unknown, claim = false, lease_seconds } = step
+          if (!claim && (after_unknown ?? lease_seconds) !== undefined) return yield* claimMissing
+          const options = claim ? claimOptions(principal, "step", step, idempotency_key) : undefined
           const isOwn = yield* facts.requireWritable(principal, session_id)
           yield* requireCapacity(principal.org_id, session_id, step.step_id)
           const texts = makeRequestTexts(principal, session_id, step)
@@ -327,12 +351,14 @@ export class Steps extends Context.Service<
             isLocked
               ? yieldingOnly(
                   Effect.flatMap(lockSession(principal, session_id), (session) =>
-                    checkWith(principal, session_id, step, texts, isOwn, session)
+                    checkWith(principal, session_id, step, texts, options, isOwn, session)
                   )
                 )
-              : Effect.tap(checkWith(principal, session_id, step, texts, isOwn, undefined), (answer) =>
-                  // Not under the session's lock, where a repeated step is compared by it.
-                  answer === undefined ? Effect.andThen(texts.digestWith(step), nextTurn) : Effect.void
+              : Effect.tap(
+                  checkWith(principal, session_id, step, texts, options, isOwn, undefined),
+                  (answer) =>
+                    // Not under the session's lock, where a repeated step is compared by it.
+                    answer === undefined ? Effect.andThen(texts.digestWith(step), nextTurn) : Effect.void
                 )
           )
         }),
@@ -353,3 +379,7 @@ export class Steps extends Context.Service<
     })
   )
 }
+
+/** The answer with the claim that the request made; null: it made none. */
+const withClaim = (answer: GovernedStep, execution: ExecutionRecord | null): GovernedStep =>
+  execution === null ? answer : { ...answer, claim: toClaim(execution, answer) }

@@ -3,10 +3,13 @@ import { SqlClient, type Statement } from "effect/sql"
 import {
   approvalsClosed,
   approvalsOldestPending,
-  approvalsPending
+  approvalsPending,
+  executionsUnknown,
+  executionsUnresolved
 } from "../observability/metricDefinitions.ts"
 import { collectAtMostEvery, type MetricCollector } from "../observability/Metrics.ts"
 import { currentTime } from "../store/currentTime.ts"
+import { countOf } from "../store/rows.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
 /** The most approvals that are counted. */
@@ -38,7 +41,19 @@ export const readPendingApprovals = (sql: SqlClient.SqlClient, now: Statement.Fr
     ([row]) => row ?? { pending: 0, seconds: 0 }
   )
 
-/** Updates the gauges of approvals. */
+/** The executions of all organizations that a person has to resolve, counted up to a limit. Names no organization, because it is for the operator. */
+export const readUnresolvedExecutions = (sql: SqlClient.SqlClient) =>
+  countOf(sql<{ readonly count: number }>`
+    SELECT count(*)::int AS count
+    FROM (
+      SELECT 1
+      FROM governed_steps
+      WHERE execution = 'unknown'
+      LIMIT ${MAX_COUNTED_APPROVALS}::int
+    ) AS counted
+  `)
+
+/** Updates the gauges of approvals and executions. */
 export const makeApprovalCollector: Effect.Effect<MetricCollector, never, SqlClient.SqlClient | StoreClock> =
   Effect.gen(function* () {
     const sql = yield* SqlClient.SqlClient
@@ -47,12 +62,14 @@ export const makeApprovalCollector: Effect.Effect<MetricCollector, never, SqlCli
     for (const outcome of outcomes) {
       for (const source of sources) yield* Metric.update(approvalsClosed(outcome, source), 0)
     }
+    yield* Metric.update(executionsUnknown(), 0)
     return yield* collectAtMostEvery(
       EVERY,
       Effect.gen(function* () {
         const { pending, seconds } = yield* readPendingApprovals(sql, currentTime(sql, clock))
         yield* Metric.update(approvalsPending, pending)
         yield* Metric.update(approvalsOldestPending, seconds)
+        yield* Metric.update(executionsUnresolved, yield* readUnresolvedExecutions(sql))
       })
     )
   })

@@ -164,6 +164,18 @@ export const approvalsClosed = series((outcome: string, source: string) =>
   })
 )
 
+export const executionsUnknown = series(() =>
+  Metric.counter("countersign_executions_unknown_total", {
+    description: "Claims that this replica has seen end without an outcome",
+    incremental: true
+  })
+)
+
+export const executionsUnresolved = Metric.gauge("countersign_executions_unresolved", {
+  description:
+    "Executions whose outcome is unknown, and which a person has to resolve, in the whole installation; counted up to 100,000"
+})
+
 /** Upper bounds of the buckets of waiting times, in seconds: from a click to a week. */
 const WAIT_BUCKETS = [1, 5, 15, 60, 300, 900, 3_600, 14_400, 43_200, 86_400, 604_800]
 

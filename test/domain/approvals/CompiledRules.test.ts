@@ -23,6 +23,7 @@ const rule = (over: Partial<ApprovalRule>): ApprovalRule => ({
   review_seconds: 60,
   expiring_seconds: 15,
   escalation_seconds: null,
+  retry_unknown: false,
   timeout_action: "reject",
   self_approval: false,
   quorum: [{ count: 1, group: null }],
@@ -58,7 +59,8 @@ describe("CompiledRules", () => {
         timeout_action: "reject",
         self_approval: false,
         quorum: [{ count: 1, group: null }]
-      }
+      },
+      retry_unknown: false
     })
   })
 

@@ -28,7 +28,8 @@ const ruling = (effect: Ruling["effect"]): Ruling => ({
     timeout_action: "reject",
     self_approval: false,
     quorum: [{ count: 1, group: null }]
-  }
+  },
+  retry_unknown: false
 })
 
 const expires_at = DateTime.makeUnsafe("2026-11-23T00:00:00Z")

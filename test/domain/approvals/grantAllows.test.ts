@@ -38,7 +38,8 @@ const ruling: Ruling = {
     timeout_action: "reject",
     self_approval: false,
     quorum: [{ count: 1, group: null }]
-  }
+  },
+  retry_unknown: false
 }
 
 const step: AskingStep = {

@@ -104,7 +104,7 @@ const spans = [
     grant_id: GrantId.make(`grt_${id}`),
     arguments: { q: 1 }
   }),
-  outcomeSpan({ ...step, status: "failed", result: 1 }),
+  outcomeSpan({ ...step, status: "failed", result: 1, attempt: 1 }),
   feedbackSpan(feedback, { trace: "own", scores: "span" }),
   testSpan(trace_id, 1),
   ...comparisonSpans({

@@ -32,6 +32,7 @@ layer(service(), { excludeTestServices: true })("Rules", (it) => {
         timeout_action: "reject",
         self_approval: false,
         quorum: [{ count: 1, group: null }],
+        retry_unknown: false,
         reason: "",
         summary_template: null
       })

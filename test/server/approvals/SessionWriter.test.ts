@@ -694,6 +694,7 @@ layer(service(), { excludeTestServices: true })("SessionWriter", (it) => {
         const outcome = (name: string) => ({
           _tag: "Outcome" as const,
           last_decision: "allow" as const,
+          execution: { from: null, to: null },
           outcome: { step_id: StepId.make(name), status: "failed" as const, error: null, occurred_at: now }
         })
         const changes: ReadonlyArray<SessionChange> = [

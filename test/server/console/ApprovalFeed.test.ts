@@ -293,7 +293,11 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Approval
           WHERE approval_id = ${approval_id}
         `
         yield* sql`ANALYZE approvals`
-        assert.deepStrictEqual(yield* asReviewer("ten thousand", feed.count), { count: 99, more: true })
+        assert.deepStrictEqual(yield* asReviewer("ten thousand", feed.count), {
+          count: 99,
+          more: true,
+          unknown_executions: 0
+        })
         const principal = yield* asReviewer("ten thousand", Authorized("approvals.read"))
         const rows = yield* sql<{ readonly "QUERY PLAN": string }>`
           EXPLAIN (ANALYZE, TIMING OFF, COSTS OFF, SUMMARY OFF) ${countStatement(sql, principal)}

@@ -101,6 +101,20 @@ export const requests: Readonly<
     params: { id: ids.session, step_id: "allowed" },
     body: { status: "succeeded" }
   }),
+  "sessions.claim": ({ ids }) => ({
+    params: { id: ids.session, step_id: "claimable" },
+    body: { lease_seconds: 60 }
+  }),
+  "sessions.renewClaim": ({ ids }) => ({
+    params: { id: ids.session, step_id: "claimed" },
+    body: { claim_id: ids.claim }
+  }),
+  "executions.list": ({ ids }) => ({ query: { session_id: ids.session, tool: "read", state: "unknown" } }),
+  "executions.get": ({ ids }) => ({ params: { claim_id: ids.unknown_claim } }),
+  "executions.resolve": ({ ids }) => ({
+    params: { claim_id: ids.unknown_claim },
+    body: { resolution: "succeeded" }
+  }),
   "sessions.stream": ({ ids }) => ({ params: { id: ids.session } }),
   "approvals.list": ({ ids }) => ({ query: { session_id: ids.session, task_id: ids.task } }),
   "approvals.get": ({ ids }) => ({ params: { id: ids.approval } }),

@@ -1,6 +1,6 @@
 import { assert } from "@effect/vitest"
 import { Effect, type Redacted } from "effect"
-import { type DatasetId, StepId } from "../../../src/domain/Ids.ts"
+import { type DatasetId, type SessionId, StepId } from "../../../src/domain/Ids.ts"
 import { Spans } from "../../../src/server/telemetry/Spans.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { eventually } from "../eventually.ts"
@@ -134,6 +134,19 @@ export const seedOneOfEach = Effect.fnUntraced(function* (organization: string) 
     params: { id: granted ?? assert.fail("an approval") },
     payload: { decision: "approve", grant: { scope: "arguments", max_uses: 1 } }
   })
+  yield* step("claimable", "read")
+  const claim = (id: SessionId, step_id: string) =>
+    Effect.map(
+      agent.sessions.step({
+        params: { id },
+        payload: { step_id: StepId.make(step_id), tool: "read", action_class: "read", claim: true }
+      }),
+      (answer) => answer.claim ?? assert.fail("a claim")
+    )
+  const claimed = yield* claim(session_id, "claimed")
+  const crashed = yield* agent.sessions.create({ payload: {} })
+  const unknown = yield* claim(crashed.session_id, "unknown")
+  yield* agent.sessions.close({ params: { id: crashed.session_id } })
   const toClose = yield* agent.sessions.create({ payload: {} })
   const spare = yield* admin.apiKeys.create({ payload: { name: "spare", preset: "runtime" } })
 
@@ -170,6 +183,8 @@ export const seedOneOfEach = Effect.fnUntraced(function* (organization: string) 
       session_to_close: toClose.session_id,
       approval: approval_id ?? assert.fail("an approval"),
       grant: grant?.grant_id ?? assert.fail("a grant"),
+      claim: claimed.id,
+      unknown_claim: unknown.id,
       spare_key: spare.key.id
     }
   }

@@ -44,6 +44,7 @@ export const auditPhrases: Readonly<Record<AuditAction, string>> = {
   "approval.rejected": "rejected a step",
   "grant.created": "made a standing grant",
   "grant.revoked": "revoked a standing grant",
+  "execution.resolved": "resolved an unknown execution",
   "session.closed": "closed a session",
   "feedback.staged": "staged a correction",
   "feedback.unstaged": "undid the staging of a correction",

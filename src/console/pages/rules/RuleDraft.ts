@@ -45,6 +45,7 @@ export const newRuleDraft = (): RuleDraft => ({
     escalation_seconds: null,
     timeout_action: "reject",
     self_approval: false,
+    retry_unknown: false,
     quorum: DEFAULT_QUORUM,
     reason: "",
     summary_template: null

@@ -107,6 +107,12 @@ const describeEvent = (event: SessionEvent): ReactNode => {
           <UntrustedText text={event.error ?? ""} />
         </>
       )
+    case "tool:claimed":
+      return event.attempt === 1 ? "Claimed for execution" : `Claimed for execution, attempt ${event.attempt}`
+    case "tool:unknown":
+      return "Claim ended without an outcome: it is unknown whether the step was executed"
+    case "tool:retry_allowed":
+      return "Another attempt allowed"
     case "approval:requested":
       return "Approval requested"
     case "approval:expiring":

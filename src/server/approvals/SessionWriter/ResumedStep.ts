@@ -1,6 +1,7 @@
 import { Schema } from "effect"
 import { ApprovalOutcome, ApprovalStatus, DecisionSource } from "../../../domain/approvals/Approval.ts"
 import { Actor } from "../../../domain/identity/Principal.ts"
+import { ExecutionJson, executionJson } from "../executionRows.ts"
 import { SavedStep } from "../Steps/rows.ts"
 
 /** A point in time as milliseconds since the Unix epoch, in JSON. */
@@ -11,6 +12,8 @@ const ResumedStep = Schema.Struct({
   ...SavedStep.fields,
   requested_at: TimestampFromMillis,
   session_closed: Schema.Boolean,
+  /** Null: nobody has claimed it. */
+  execution: Schema.NullOr(ExecutionJson),
   /** The revision of the organization's rules; 0 if it has none. */
   rules_revision: Schema.Int,
   approval: Schema.NullOr(
@@ -58,6 +61,7 @@ export const resumedStepJson = `json_build_object(
   'last_decision', coalesce(step.last_decision, step.decision),
   'completed', step.outcome_at IS NOT NULL,
   'session_closed', session.closed_at IS NOT NULL,
+  'execution', ${executionJson},
   'rules_revision', coalesce(rules.revision, 0),
   'approval', CASE WHEN approval.approval_id IS NOT NULL THEN json_build_object(
     'status', approval.status,

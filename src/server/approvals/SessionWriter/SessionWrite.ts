@@ -1,5 +1,6 @@
-import type { Array as Arr, Effect } from "effect"
+import type { Effect } from "effect"
 import type { StepDecision, StepOutcome } from "../../../domain/approvals/AgentSession.ts"
+import type { ExecutionRecord } from "../../../domain/approvals/Execution.ts"
 import type { ApprovalTransitionEvent } from "../../../domain/approvals/ApprovalEvent.ts"
 import type { NewSessionEvent } from "../../../domain/approvals/SessionEvent.ts"
 import type { ApprovalId, OrgId, SessionId, StepId, TraceId } from "../../../domain/Ids.ts"
@@ -7,6 +8,7 @@ import type { Timestamp } from "../../../domain/Time.ts"
 import type { NewAuditRow } from "../../identity/auditWrites.ts"
 import type { PreparedEvent } from "../../notifications/PreparedEvent.ts"
 import type { ApprovalRow } from "../approvalRows.ts"
+import type { ExecutionChange } from "../executionRows.ts"
 import type { StepRow } from "../Steps/rows.ts"
 
 /** The change of one request. It is written only if its premises, which the request has read before, still hold. */
@@ -16,6 +18,8 @@ export type SessionChange =
       readonly _tag: "Step"
       readonly step: StepRow
       readonly approval: ApprovalRow | null
+      /** The claim that is made with it; null: none. */
+      readonly claim: ExecutionRecord | null
       /** The revision of the shadow rules that the step was compared with. */
       readonly shadow_revision: number
     }
@@ -26,8 +30,20 @@ export type SessionChange =
       readonly from: StepDecision
       readonly to: StepDecision
     }
-  /** The outcome of a step. Written if `last_decision` was its last decision, and it has no outcome. */
-  | { readonly _tag: "Outcome"; readonly outcome: StepOutcome; readonly last_decision: StepDecision }
+  /** Another state of a step's execution. Written if `from` is its execution, and its last decision, and it has no outcome. */
+  | {
+      readonly _tag: "Execution"
+      readonly step_id: StepId
+      readonly from: { readonly decision: StepDecision; readonly execution: ExecutionRecord | null }
+      readonly to: { readonly decision: StepDecision; readonly execution: ExecutionRecord }
+    }
+  /** The outcome of a step. Written if `last_decision` was its last decision, it has no outcome, and the execution `from`. */
+  | {
+      readonly _tag: "Outcome"
+      readonly outcome: StepOutcome
+      readonly last_decision: StepDecision
+      readonly execution: ExecutionChange
+    }
   /** Transitions of an approval. Written if the approval is in the state `from`. */
   | {
       readonly _tag: "Transition"
@@ -44,7 +60,7 @@ export interface SessionWrite {
   readonly change: SessionChange
   /** The revision of the rules that the change follows from; null if it does not depend on the rules. */
   readonly rules_revision: number | null
-  readonly events: Arr.NonEmptyReadonlyArray<NewSessionEvent>
+  readonly events: ReadonlyArray<NewSessionEvent>
   /** The events that webhook endpoints and mailboxes are notified of. */
   readonly published: ReadonlyArray<ApprovalTransitionEvent>
   readonly now: Timestamp
@@ -86,6 +102,7 @@ export const targetOf = ({ change, session_id }: SessionWrite): string => {
     case "Step":
       return `${session_id} ${change.step.step_id}`
     case "Decision":
+    case "Execution":
       return `${session_id} ${change.step_id}`
     case "Outcome":
       return `${session_id} ${change.outcome.step_id}`

@@ -32,9 +32,39 @@ const rareColumns = (
 ): Statement.Fragment =>
   sql.literal(hasRareColumns(ops) ? RARE_COLUMNS.map((column) => `, ${prefix}${column}`).join("") : "")
 
+const hasClaims = (ops: ReadonlyArray<Op<ChangeOf<"Step">>>): boolean =>
+  ops.some(({ change }) => change.claim !== null)
+
+/** The columns of a first claim, and their values: it is made with the step, by the same key. Statements without a claim do not name them. */
+const CLAIM_COLUMNS = {
+  claim_id: "n.claim_id",
+  claimed_by_name: "n.claimed_by_name",
+  claim_expires_at: "n.claim_expires_at",
+  claim_request: "n.claim_request",
+  execution: "CASE WHEN n.claim_id IS NOT NULL THEN 'executing' END",
+  attempt: "CASE WHEN n.claim_id IS NOT NULL THEN 1 END",
+  claimed_at: "CASE WHEN n.claim_id IS NOT NULL THEN e.at END",
+  claimed_by_id: "CASE WHEN n.claim_id IS NOT NULL THEN n.requested_by_id END"
+}
+
+/** More columns or values of a list, if a step is claimed. */
+const claimColumns = (
+  sql: SqlClient.SqlClient,
+  ops: ReadonlyArray<Op<ChangeOf<"Step">>>,
+  list: (columns: typeof CLAIM_COLUMNS) => ReadonlyArray<string>
+): Statement.Fragment =>
+  sql.literal(
+    hasClaims(ops)
+      ? list(CLAIM_COLUMNS)
+          .map((text) => `, ${text}`)
+          .join("")
+      : ""
+  )
+
 /** The steps of the writes. */
 export const newSteps = (sql: SqlClient.SqlClient, ops: ReadonlyArray<Op<ChangeOf<"Step">>>) => {
   const steps = ops.map(({ change }) => change.step)
+  const claims = ops.map(({ change }) => change.claim)
   return sql`
     new_steps AS MATERIALIZED (
       SELECT *
@@ -60,10 +90,18 @@ export const newSteps = (sql: SqlClient.SqlClient, ops: ReadonlyArray<Op<ChangeO
         ${textArray(steps.map((step) => step.proposal_approval_id))}::text[],
         ${textArray(steps.map((step) => step.grant_id))}::text[]`
             : sql.literal("")
+        }${
+          hasClaims(ops)
+            ? sql`,
+        ${textArray(claims.map((claim) => claim?.claim_id ?? null))}::text[],
+        ${textArray(claims.map((claim) => claim?.claimed_by.name ?? null))}::text[],
+        ${timestamptzArray(claims.map((claim) => claim?.expires_at ?? null))}::timestamptz[],
+        ${textArray(claims.map((claim) => claim?.request ?? null))}::text[]`
+            : sql.literal("")
         }
       ) AS n (
         op, step_id, task_id, tool, action_class, arguments, arguments_digest, rule_id, decision, reason, approval_id,
-        requested_by_id${rareColumns(sql, ops, "")}
+        requested_by_id${rareColumns(sql, ops, "")}${sql.literal(hasClaims(ops) ? ", claim_id, claimed_by_name, claim_expires_at, claim_request" : "")}
       )
     )`
 }
@@ -114,11 +152,11 @@ export const stepChange = (
           inserted_steps AS (
             INSERT INTO governed_steps (
               org_id, session_id, step_id, task_id, tool, action_class, arguments, arguments_digest, rule_id, decision, reason,
-              approval_id, requested_by_id, requested_at${rareColumns(sql, ops, "")}
+              approval_id, requested_by_id, requested_at${rareColumns(sql, ops, "")}${claimColumns(sql, ops, Object.keys)}
             )
             SELECT
               e.org_id, e.session_id, n.step_id, n.task_id, n.tool, n.action_class, n.arguments::json, n.arguments_digest, n.rule_id,
-              n.decision, n.reason, n.approval_id, n.requested_by_id, e.at${rareColumns(sql, ops, "n.")}
+              n.decision, n.reason, n.approval_id, n.requested_by_id, e.at${rareColumns(sql, ops, "n.")}${claimColumns(sql, ops, Object.values)}
             FROM new_steps n
               JOIN eligible e ON e.op = n.op
             ON CONFLICT (org_id, session_id, step_id) DO NOTHING

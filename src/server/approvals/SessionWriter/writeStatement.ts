@@ -45,7 +45,7 @@ import {
   type Written
 } from "./SessionWrite.ts"
 import { newSteps, savedRows, savedSteps, stepChange } from "./stepChange.ts"
-import { decisionChange, outcomeChange } from "./stepUpdates.ts"
+import { decisionChange, executionChange, outcomeChange } from "./stepUpdates.ts"
 import { transitionChange, transitionEntries } from "./transitionChange.ts"
 
 /** Why a write's notification was refused. */
@@ -100,6 +100,7 @@ export const runWrites = Effect.fnUntraced(function* (
   const changes = [
     ...stepChange(sql, steps),
     ...decisionChange(sql, ops.filter(isOf("Decision")), org_id),
+    ...executionChange(sql, ops.filter(isOf("Execution")), org_id),
     ...outcomeChange(sql, ops.filter(isOf("Outcome")), org_id),
     ...transitionChange(sql, transitions, org_id)
   ]

@@ -2,6 +2,7 @@ import { Effect } from "effect"
 import type { StepRequest } from "../../../api/AgentSessions.ts"
 import type { StepDecisionSource, StepOutcome } from "../../../domain/approvals/AgentSession.ts"
 import type { OrgId, SessionId, TraceId } from "../../../domain/Ids.ts"
+import type { ExecutionRecord } from "../../../domain/approvals/Execution.ts"
 import { outcomeSpan, stepSpan } from "../../../domain/telemetry/SpanConventions.ts"
 import type { Timestamp } from "../../../domain/Time.ts"
 import type { Spans } from "../../telemetry/Spans.ts"
@@ -46,13 +47,18 @@ interface CompletedStep {
   readonly session_id: SessionId
   readonly step: SavedStep
   readonly approval: { readonly decided_at: Timestamp | null; readonly expires_at: Timestamp } | null
+  /** Null: nobody claimed it. */
+  readonly execution: ExecutionRecord | null
 }
 
-/** Records the span of an outcome. It starts when the step was allowed: by a rule immediately, or when the approval closed. */
+/**
+ * Records the span of an outcome. It starts when the step was claimed, or else when it was allowed: by a rule immediately, or when the approval
+ * closed.
+ */
 export const recordOutcomeSpan = (
   spans: Spans["Service"],
   trace_id: TraceId | undefined,
-  { approval, org_id, session_id, step }: CompletedStep,
+  { approval, execution, org_id, session_id, step }: CompletedStep,
   { occurred_at, result, status }: StepOutcome
 ): Effect.Effect<void> => {
   if (trace_id === undefined) return Effect.void
@@ -67,9 +73,10 @@ export const recordOutcomeSpan = (
         trace_id,
         session_id,
         status,
-        start: allowed_at.epochMilliseconds,
+        start: (execution?.claimed_at ?? allowed_at).epochMilliseconds,
         end: occurred_at.epochMilliseconds,
-        result: content["result"]
+        result: content["result"],
+        attempt: execution?.attempt
       })
     ]
   })

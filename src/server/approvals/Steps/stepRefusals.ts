@@ -11,8 +11,10 @@ import {
   StepMismatch,
   StepNotAllowed
 } from "../../../api/Problems.ts"
+import { ClaimMismatch, type StepAlreadyClaimed } from "../../../api/ApprovalProblems.ts"
+import type { ExecutionRecord } from "../../../domain/approvals/Execution.ts"
 import { stepMismatches } from "../../../domain/approvals/StepDecision.ts"
-import type { OrgId, TaskId } from "../../../domain/Ids.ts"
+import type { ClaimId, OrgId, TaskId } from "../../../domain/Ids.ts"
 import { requireTask } from "../../tasks/requireTask.ts"
 import type { SavedStep } from "./rows.ts"
 
@@ -24,6 +26,7 @@ export type CheckStepError =
   | SessionClosed
   | StepMismatch
   | StepAlreadyCompleted
+  | StepAlreadyClaimed
   | LimitReached
 
 /** Why an outcome is refused. */
@@ -33,6 +36,7 @@ export type CompleteStepError =
   | SessionClosed
   | StepNotAllowed
   | StepAlreadyCompleted
+  | ClaimMismatch
 
 export const stepNotFound = Effect.fail(new NotFound({ detail: "No such step in this session." }))
 
@@ -68,22 +72,40 @@ export const requireTaskOfStep = (
       )
 }
 
-/**
- * Fails unless a resumed step equals the saved step and has no outcome yet. `digest`: that of the resumed step with the saved tool and action
- * class.
- */
-export const requireResumable = (
+export const claimMissing = Effect.fail(
+  new InvalidRequest({
+    detail: "A lease needs a claim. Add `claim: true`, or leave lease_seconds and after_unknown out.",
+    errors: [{ pointer: "#/claim", detail: "Expected true." }]
+  })
+)
+
+/** Fails because a request names another claim than the step's, or none. */
+export const claimMismatch = (execution: ExecutionRecord | null, claim_id: ClaimId | null) =>
+  Effect.fail(new ClaimMismatch({ detail: mismatchDetail(execution, claim_id) }))
+
+const mismatchDetail = (execution: ExecutionRecord | null, claim_id: ClaimId | null): string => {
+  if (execution === null) return "Nobody has claimed the step. Leave claim_id out, or claim the step first."
+  if (claim_id === null) return "The step is claimed. Name your claim in claim_id."
+  if (execution.claim_id !== claim_id)
+    return `Attempt ${execution.attempt} of the step has another claim. This claim is not its holder's.`
+  return execution.state === "completed"
+    ? "The outcome of this claim is already recorded."
+    : "The lease of this claim has ended. Finish, and report the outcome: it is recorded as late."
+}
+
+/** Fails unless a resumed step equals the saved step. `digest`: that of the resumed step with the saved tool and action class. */
+export const requireSameContent = (
   saved: SavedStep,
   digest: string,
   step: StepRequest
-): Effect.Effect<void, StepMismatch | StepAlreadyCompleted> => {
+): Effect.Effect<void, StepMismatch> => {
   const mismatched = stepMismatches(saved, step, () => digest)
   if (mismatched.length > 0) {
     const differ = mismatched.length === 1 ? "differs" : "differ"
     const detail = `${listOf(mismatched)} ${differ} from the saved step; the saved step is unchanged.`
     return Effect.fail(new StepMismatch({ detail, mismatched }))
   }
-  return saved.completed ? alreadyCompleted : Effect.void
+  return Effect.void
 }
 
 /** "tool, action_class and arguments" */

@@ -46,12 +46,33 @@ CREATE TABLE governed_steps (
   shadow_reason text, -- Explanation that the shadow rules would have given; null: no difference.
   shadow_revision integer, -- Revision of the shadow rules that differ; null: no difference.
   grant_id text COLLATE "C", -- Standing grant that allowed the step; null: none.
+  claim_id text COLLATE "C", -- Claim of the latest attempt to execute the step, clm_…; null: nobody has claimed it. So are the columns below.
+  execution text, -- executing, unknown (no outcome by the end of the lease), completed, or retryable (a person allows another attempt).
+  attempt integer, -- 1 for the first claim.
+  claimed_at timestamptz, -- When it was claimed.
+  claimed_by_id text COLLATE "C", -- API key that claimed it.
+  claimed_by_name text, -- Name of that key at the time.
+  claim_expires_at timestamptz, -- End of the lease.
+  claim_request text COLLATE "C", -- SHA-256 of the request that claimed it, whose repetition gets the same claim; null: it cannot be repeated.
+  unknown_at timestamptz, -- When the outcome of this attempt became unknown; null: it has not.
+  resolution text, -- What a person found, or allowed: succeeded, failed, not_executed or retry; null: no person resolved it. So are the columns below.
+  resolved_at timestamptz, -- When it was resolved.
+  resolved_by_id text COLLATE "C", -- API key that resolved it.
+  resolved_by_name text, -- Name of that key at the time.
+  resolution_comment text, -- Comment of that person; null: none.
   PRIMARY KEY (org_id, session_id, step_id),
   CHECK (decision IN ('allow', 'reject', 'pending')),
+  CHECK (execution IN ('executing', 'unknown', 'completed', 'retryable')),
+  CHECK ((claim_id IS NULL) = (execution IS NULL)),
+  CHECK ((execution = 'completed') = (outcome_at IS NOT NULL)),
+  CHECK (resolution IN ('succeeded', 'failed', 'not_executed', 'retry')),
   CHECK (last_decision IN ('allow', 'reject', 'pending')),
   CHECK (outcome_status IN ('succeeded', 'failed')),
   CHECK (shadow_effect IN ('allow', 'reject', 'require_approval'))
 ) WITH (fillfactor=80);
+CREATE INDEX governed_steps_leases ON governed_steps (claim_expires_at, claim_id) WHERE execution = 'executing';
+CREATE INDEX governed_steps_uncertain ON governed_steps (org_id, claim_id) WHERE unknown_at IS NOT NULL;
+CREATE INDEX governed_steps_unknown ON governed_steps (org_id, claim_id) WHERE execution = 'unknown';
 CREATE INDEX governed_steps_of_session ON governed_steps (hashtextextended(session_id, (0)::bigint), requested_at);
 CREATE INDEX governed_steps_requested_at ON governed_steps (org_id, requested_at);
 CREATE INDEX governed_steps_shadow ON governed_steps (org_id, shadow_revision, decision, shadow_effect, requested_at, session_id, step_id) WHERE shadow_effect IS NOT NULL;
