@@ -295,7 +295,9 @@ const claim = {
   attempt: 1,
   claimed_at: "2026-11-21T05:04:31.000Z",
   expires_at: "2026-11-21T05:06:31.000Z",
-  idempotency_key: "9f86d081-884c-8d65-9a2f-eaa0c55ad015"
+  idempotency_key: "9f86d081-884c-8d65-9a2f-eaa0c55ad015",
+  ticket:
+    "eyJhbGciOiJFZERTQSIsInR5cCI6ImNvdW50ZXJzaWduLXRpY2tldCtqd3QiLCJraWQiOiJrUHJLX3FteFZXYVlWQTl3d0JGNkl1bzN2VnpqN1R4SEN3WEJ5Z3JpbTUwIn0.eyJqdGkiOiJjbG1fMDE5YWJmNTFjM2EyN2Q0ZThiOTBhMWIyYzNkNGU1MTgifQ.6WY2kUDyUZVe2tbeV5aQ2IbFNrA5vmZJtQyyHFtzD0RZVKJ0nXn2TjQZxA0RSMCNxk1rFqCzEM2mRkJ6y2J9Dg"
 }
 
 const resolution = {

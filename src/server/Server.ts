@@ -93,6 +93,7 @@ import { Grants } from "./approvals/Grants.ts"
 import { Rules } from "./approvals/Rules.ts"
 import { RuleSuggestions } from "./approvals/RuleSuggestions.ts"
 import { RuleTests } from "./approvals/RuleTests.ts"
+import { Tickets } from "./approvals/Tickets.ts"
 import { ShadowRules } from "./approvals/ShadowRules.ts"
 import { RunImports } from "./tasks/RunImports.ts"
 import { TrainingExports } from "./tasks/TrainingExports.ts"
@@ -242,7 +243,7 @@ export const layerServices = (settings: ServiceSettings) =>
         RetentionSettings.layer
       )
     ),
-    Layer.provideMerge(SessionWriter.layer),
+    Layer.provideMerge(Layer.mergeAll(SessionWriter.layer, Tickets.layer(settings))),
     Layer.provideMerge(Layer.mergeAll(layerRunSpans, layerComparisonSpans, SessionFacts.layer)),
     Layer.provideMerge(
       Layer.mergeAll(

@@ -92,6 +92,7 @@ export { SessionStream, type SessionStreamOptions } from "./approvals/SessionStr
 export { SessionWriter } from "./approvals/SessionWriter.ts"
 export { Sessions } from "./approvals/Sessions.ts"
 export { Spans, type SpansOptions } from "./telemetry/Spans.ts"
+export { Tickets } from "./approvals/Tickets.ts"
 export { Steps } from "./approvals/Steps.ts"
 export { Tasks } from "./tasks/Tasks.ts"
 export { Telemetry } from "./telemetry/Telemetry.ts"

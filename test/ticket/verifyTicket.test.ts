@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Effect, type Redacted } from "effect"
 import fc from "fast-check"
 import { stepDigest } from "../../src/domain/approvals/StepDigest.ts"
-import { signTicket } from "../../src/server/approvals/signTicket.ts"
+import { signTicket } from "../../src/server/approvals/Tickets.ts"
 import { generateMasterKey, SecretBox } from "../../src/server/secrets/SecretBox.ts"
 import {
   memoryUsedTickets,

@@ -95,6 +95,10 @@ export const Claim = Schema.Struct({
   idempotency_key: Schema.String.annotateKey({
     description:
       "A UUID that is the same for every attempt of this step and differs from that of any other step. Pass it to a tool that recognizes repeated requests."
+  }),
+  ticket: Schema.String.annotateKey({
+    description:
+      "A signed statement of this claim and of the step's arguments, until the lease ends: a compact JWS. Pass it to a tool that verifies it with `countersign/ticket` and the keys of `/.well-known/jwks.json`."
   })
 }).annotate({
   identifier: "Claim",

@@ -288,11 +288,11 @@ export const idempotencyKeyOf = (arguments_digest: string): string => {
   return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join("-")
 }
 
-/** A claim as its holder gets it. */
+/** A claim as its holder gets it, but for its ticket. */
 export const toClaim = (
   { attempt, claim_id, claimed_at, expires_at }: ExecutionRecord,
   { arguments_digest, step_id }: { readonly arguments_digest: string; readonly step_id: StepId }
-): Claim => ({
+): Omit<Claim, "ticket"> => ({
   id: claim_id,
   step_id,
   attempt,

@@ -82,6 +82,12 @@ export const currentDecision = (
       }
 }
 
+/** What decided a step; null while its approval is pending. */
+export const sourceOf = (
+  saved: SavedStep,
+  approval: Pick<StepApproval, "decision_source"> | null
+): StepDecisionSource | null => (approval === null ? firstSource(saved) : approval.decision_source)
+
 /** What decided a step without an approval of its own. */
 const firstSource = ({ grant_id, proposal_approval_id }: SavedStep): StepDecisionSource => {
   if (proposal_approval_id !== null) return "counter_proposal"

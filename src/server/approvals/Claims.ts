@@ -24,11 +24,10 @@ import {
   type ExecutionInput,
   type ExecutionTransition,
   type Resolution,
-  toClaim,
   transition
 } from "../../domain/approvals/Execution.ts"
 import { executionEvents, toolOutcomeEvent } from "../../domain/approvals/SessionEvent.ts"
-import { currentDecision } from "../../domain/approvals/StepDecision.ts"
+import { currentDecision, sourceOf } from "../../domain/approvals/StepDecision.ts"
 import type { ClaimId, OrgId, SessionId, StepId } from "../../domain/Ids.ts"
 import type { Principal } from "../../domain/identity/Principal.ts"
 import { redactText } from "../../domain/redaction/Redaction.ts"
@@ -59,6 +58,7 @@ import { makeSavedSteps } from "./Steps/savedSteps.ts"
 import { recordOutcomeSpan } from "./Steps/spans.ts"
 import { claimMismatch, sessionClosed, stepNotAllowed, stepNotFound } from "./Steps/stepRefusals.ts"
 import { outcomeBytes } from "./Steps/storedBytes.ts"
+import { Tickets } from "./Tickets.ts"
 
 /** Leases that one read of `expireLeases` returns. */
 const LEASE_BATCH = 1_000
@@ -132,6 +132,7 @@ export class Claims extends Context.Service<
       const secrets = yield* KnownSecrets
       const { approvalOf, withoutPassedWindows } = makeSavedSteps(sql, spans, writer)
       const claimSaved = makeClaimSaved(sql, writer)
+      const tickets = yield* Tickets
 
       const lockSession = ({ org_id, session_id }: StepKey) =>
         Effect.flatMap(Effect.orDie(lockSessionForUpdate(sql, org_id, session_id)), (session) =>
@@ -201,7 +202,9 @@ export class Claims extends Context.Service<
         if (answer.decision !== "allow") return isLocked ? yield* stepNotAllowed : undefined
         const by = { options, ruling, rules_revision: list.revision, now, isLocked }
         const execution = yield* claimSaved(key, saved, answer, by)
-        return execution === undefined ? undefined : toClaim(execution, saved)
+        return execution === undefined
+          ? undefined
+          : tickets.claimOf(key, saved, answer.decision_source, execution)
       })
 
       /** Renews a claim, without a lock or under the session's. Undefined: it needs the lock. */
@@ -218,7 +221,7 @@ export class Claims extends Context.Service<
         if (refusal !== null || execution === null)
           return isLocked ? yield* claimMismatch(execution, claim_id) : undefined
         const isWritten = yield* writeTransitions(key, saved, transitions, now, isLocked)
-        return isWritten ? toClaim(execution, saved) : undefined
+        return isWritten ? tickets.claimOf(key, saved, sourceOf(saved, saved.approval), execution) : undefined
       })
 
       const find = (org_id: OrgId, id: ClaimId) =>

@@ -5,7 +5,7 @@ import { Authorized } from "../../api/Authorization.ts"
 import { notFound } from "../../api/notFound.ts"
 import type { InvalidRequest, NotFound } from "../../api/Problems.ts"
 import type { GovernedStep, StepOutcome } from "../../domain/approvals/AgentSession.ts"
-import { toClaim, transition as transitionExecution } from "../../domain/approvals/Execution.ts"
+import { transition as transitionExecution } from "../../domain/approvals/Execution.ts"
 import type { ExecutionRecord } from "../../domain/approvals/Execution.ts"
 import { executionEvents, stepGovernedEvent, toolOutcomeEvent } from "../../domain/approvals/SessionEvent.ts"
 import { currentDecision } from "../../domain/approvals/StepDecision.ts"
@@ -36,6 +36,7 @@ import { outcomeOf } from "./Steps/outcomeOf.ts"
 import { readArguments } from "./Steps/rows.ts"
 import { makeSavedSteps } from "./Steps/savedSteps.ts"
 import { outcomeBytes, stepBytes } from "./Steps/storedBytes.ts"
+import { Tickets } from "./Tickets.ts"
 import { recordOutcomeSpan, recordStepSpan } from "./Steps/spans.ts"
 import {
   alreadyCompleted,
@@ -90,6 +91,20 @@ export class Steps extends Context.Service<
       const takeAdvance = makeTakeAdvance(sql)
       const { approvalOf, withoutPassedWindows } = makeSavedSteps(sql, spans, writer)
       const claimSaved = makeClaimSaved(sql, writer)
+      const tickets = yield* Tickets
+
+      /** The answer with the claim that the request made; null: it made none. */
+      const withClaim = (
+        key: StepKey,
+        { action_class, tool }: Pick<StepRequest, "action_class" | "tool">,
+        answer: GovernedStep,
+        execution: ExecutionRecord | null
+      ): GovernedStep => {
+        if (execution === null) return answer
+        const { arguments_digest, decision_source, step_id } = answer
+        const step = { step_id, tool, action_class, arguments_digest }
+        return { ...answer, claim: tickets.claimOf(key, step, decision_source, execution) }
+      }
 
       /** The step with the task whose rules apply to it; undefined if the session does not exist, or the task is refused. */
       const withTask = Effect.fnUntraced(function* (
@@ -175,7 +190,7 @@ export class Steps extends Context.Service<
         )
         switch (outcome._tag) {
           case "Written":
-            return withClaim(created.answer, claimed.execution)
+            return withClaim(key, request, created.answer, claimed.execution)
           case "Saved":
             return yield* resume(request, texts, options, key, outcome.step, isLocked)
           case "NotWritten":
@@ -211,7 +226,7 @@ export class Steps extends Context.Service<
           if (options !== undefined) {
             const by = { options, ruling, rules_revision: list.revision, now, isLocked }
             const claim = yield* claimSaved(key, saved, answer, by)
-            return claim === undefined ? undefined : withClaim(answer, claim)
+            return claim === undefined ? undefined : withClaim(key, saved, answer, claim)
           }
           // Who claimed it alone may execute it. After a person has allowed another attempt, a claim may follow.
           if (saved.execution !== null && saved.execution.state !== "retryable")
@@ -379,7 +394,3 @@ export class Steps extends Context.Service<
     })
   )
 }
-
-/** The answer with the claim that the request made; null: it made none. */
-const withClaim = (answer: GovernedStep, execution: ExecutionRecord | null): GovernedStep =>
-  execution === null ? answer : { ...answer, claim: toClaim(execution, answer) }
