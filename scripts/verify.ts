@@ -71,6 +71,12 @@ const proofs: ReadonlyArray<Proof> = [
     seconds: 90
   },
   {
+    name: "claims: 200 kills of agents between claim and outcome",
+    command: vitest("test/faults/Claims.test.ts"),
+    environment: { COUNTERSIGN_CLAIM_KILLS: "200", COUNTERSIGN_CLAIM_SEED: seed },
+    seconds: 60
+  },
+  {
     name: "long tests: container images, other PostgreSQL versions, kills, Claude Code and Codex, a failing disk, a standby, Firefox",
     command: vitest("--project=long"),
     environment: { COUNTERSIGN_TEST_SEED: seed },

@@ -10,6 +10,7 @@ import {
   mixedRequests,
   newRuns,
   newSteps,
+  outcomes,
   PREPARED,
   repeated
 } from "./requests.ts"
@@ -38,6 +39,34 @@ const allowed = async ({ all }: Sides) => {
     "A step allowed by a rule, one caller",
     await measure(all, { ...alone, prepare: newSteps(tools.allowed, 200) }),
     { p50: 2 }
+  )
+}
+
+/** Steps with and without a claim, on this service alone: the other sides have no claims. */
+const claimed = async ({ all: [side] }: Sides) => {
+  if (side === undefined) throw new Error("This service must be the first side")
+  const both = [
+    { ...side, name: "with a claim" },
+    { ...side, name: "without a claim" }
+  ]
+  report(
+    "A step allowed by a rule, with and without a claim, 16 callers, 200 sessions",
+    await measure(both, {
+      ...concurrent,
+      rounds: 9,
+      prepare: (of) => newSteps(tools.allowed, 200, of === both[0])(of)
+    }),
+    { processorRatio: 115 }
+  )
+  report(
+    "The outcome of a step, with and without a claim, 16 callers, 200 sessions",
+    await measure(both, {
+      ...concurrent,
+      rounds: 9,
+      limit: PREPARED,
+      prepare: (of) => outcomes(of === both[0])(of)
+    }),
+    { processorRatio: 130 }
   )
 }
 
@@ -232,6 +261,7 @@ const rest = async (sides: Sides) => {
 /** The cases in the order in which they run. The last two stop the other sides. */
 export const cases: Readonly<Record<string, (sides: Sides) => Promise<void>>> = {
   allowed,
+  claimed,
   waiting,
   decide,
   resume,

@@ -116,6 +116,8 @@ export interface Limits {
   readonly perSecond?: number
   /** This service's rate by the bare handler's, in percent. */
   readonly ratio?: number
+  /** This side's processor time by that of the last side, in percent. */
+  readonly processorRatio?: number
   /** In milliseconds. */
   readonly p50?: number
 }
@@ -148,7 +150,8 @@ export const report = (title: string, sides: ReadonlyArray<Measured>, limits: Li
     const rates = percentOf(ours.perSecond, other.perSecond)
     console.log(lineOf(atLeast, limit, `rate by that of ${other.name}`, rates, "%    "))
     const times = percentOf(processorTime(ours), processorTime(other))
-    console.log(line(`processor time by that of ${other.name}`, times, "%    "))
+    const timeLimit = other === others.at(-1) ? limits.processorRatio : undefined
+    console.log(lineOf(atMost, timeLimit, `processor time by that of ${other.name}`, times, "%    "))
   }
 }
 

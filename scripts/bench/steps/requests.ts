@@ -10,13 +10,13 @@ export const PREPARED = 1_500
 
 /** Steps that are requested for the first time, spread over the first `sessions` sessions. */
 export const newSteps =
-  (tool: Tool, sessions: number): Load["prepare"] =>
+  (tool: Tool, sessions: number, claims = false): Load["prepare"] =>
   async ({ seed }) => {
     let count = 0
     return () => ({
       path: `/v1/agent-sessions/${seed.sessions[count++ % sessions] ?? ""}/steps`,
       key: seed.agent.secret,
-      body: stepBody(`step ${uuidV7Hex()}`, tool)
+      body: stepBody(`step ${uuidV7Hex()}`, tool, claims)
     })
   }
 
@@ -58,6 +58,37 @@ const concurrently = async <A>(
     })
   )
 }
+
+/** The outcomes of `PREPARED` steps that are requested, and claimed if `claims`, before the round. */
+export const outcomes =
+  (claims: boolean): Load["prepare"] =>
+  async (side) => {
+    const next = await newSteps(tools.allowed, side.seed.sessions.length, claims)(side)
+    const reports: Array<Request> = []
+    await concurrently(Array.from({ length: PREPARED }, next), async (request) => {
+      const { claim, step_id } = decodeAllowed(await side.send(request))
+      reports.push({
+        ...request,
+        path: `${request.path}/${encodeURIComponent(step_id)}/outcome`,
+        body: JSON.stringify({ status: "succeeded", result: { ok: true }, claim_id: claim?.id })
+      })
+    })
+    const left = reports.values()
+    return () => left.next().value ?? outOfSteps()
+  }
+
+const outOfSteps = (): never => {
+  throw new Error("A round needs more steps than were requested for it")
+}
+
+const decodeAllowed = Schema.decodeUnknownSync(
+  Schema.fromJsonString(
+    Schema.Struct({
+      step_id: Schema.String,
+      claim: Schema.optionalKey(Schema.Struct({ id: Schema.String }))
+    })
+  )
+)
 
 const decodeAnswer = Schema.decodeUnknownSync(
   Schema.fromJsonString(Schema.Struct({ approval_id: Schema.String }))

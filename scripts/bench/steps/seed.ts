@@ -147,7 +147,8 @@ export interface InsertedStep {
 }
 
 /** The request of a step, of the size that a tool call usually has. */
-export const stepBody = (step_id: string, tool: Tool): string => JSON.stringify(stepOf(step_id, tool))
+export const stepBody = (step_id: string, tool: Tool, claim = false): string =>
+  JSON.stringify({ ...stepOf(step_id, tool), ...(claim ? { claim } : {}) })
 
 const stepOf = (step_id: string, tool: Tool) => ({
   step_id,

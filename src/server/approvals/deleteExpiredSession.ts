@@ -15,7 +15,8 @@ const sessionRows = rowsOf(Schema.Struct({ session_id: SessionId }))
 
 /**
  * Deletes the oldest expired sessions of an organization. The age of a session is that of its last event, or of itself
- * if it has none. One with a pending approval stays until that is decided or expires. Sessions are in the order of their
+ * if it has none. One with a pending approval stays until that is decided or expires, and one with a
+ * claimed step until its outcome is reported or unknown. Sessions are in the order of their
  * time in the primary key; those that are older and still in use are few, because an organization has a limit of open
  * ones.
  */
@@ -33,6 +34,13 @@ export const deleteExpiredSession = Effect.fnUntraced(function* (
       WHERE approvals.org_id = session.org_id
         AND approvals.session_id = session.session_id
         AND status = 'pending'
+    )`,
+    sql`NOT EXISTS (
+      SELECT 1
+      FROM governed_steps
+      WHERE governed_steps.org_id = session.org_id
+        AND governed_steps.session_id = session.session_id
+        AND execution = 'executing'
     )`,
     sql`NOT EXISTS (
       SELECT 1

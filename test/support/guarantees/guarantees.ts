@@ -351,6 +351,29 @@ export const guarantees: ReadonlyArray<Guarantee> = [
     ]
   },
   {
+    promise: "A claimed step is executed by one caller at a time",
+    proofs: [
+      ...tests(
+        "test/domain/approvals/Execution",
+        "Execution › transition > whatever happens, at most one attempt executes, and each further one follows an unknown one"
+      ),
+      ...tests(
+        "test/server/approvals/Claims",
+        "Claims > a lease that ends without an outcome is shown to people, and a late outcome is accepted",
+        "Claims > another attempt follows an unknown one only if the rule says so, with the same idempotency key",
+        "Claims > the key that claimed a step cannot resolve its execution, nor can a key that it made",
+        "Claims > closing a session makes its claims unknown, and people can still resolve them"
+      ),
+      ...tests(
+        "test/server/approvals/Claims/twoReplicas",
+        "* > of 64 requests that submit and claim a new step at once, one gets it",
+        "* > of 64 claims of a saved step at once, one gets it, and of as many outcomes one is recorded",
+        "* > of everything that follows an unknown attempt at once, one happens"
+      ),
+      ...tests("test/faults/Claims", "* > after * kills between claim and outcome, *")
+    ]
+  },
+  {
     promise: "An operation without a scope check does not compile",
     proofs: tests(
       "test/api/Authorization",
