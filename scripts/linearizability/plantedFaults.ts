@@ -13,6 +13,12 @@ export const plantedFaults: Readonly<Record<string, PlantedFault>> = {
     from: "AND a.status = n.old_status",
     to: ""
   },
+  "claimed twice": {
+    object: "session",
+    file: "server/approvals/SessionWriter/stepUpdates.ts",
+    from: "= n.old_decision AND ${sql.literal(hasOldExecution)}",
+    to: "= n.old_decision"
+  },
   "step in a closed session": {
     object: "session",
     file: "server/approvals/SessionWriter/writeStatement.ts",

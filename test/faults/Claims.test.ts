@@ -8,6 +8,7 @@ import { tmpdir } from "node:os"
 import path from "node:path"
 import { createInterface } from "node:readline"
 import { fileURLToPath } from "node:url"
+import type { ClaimId } from "../../src/domain/Ids.ts"
 import { Deadlines } from "../../src/server/approvals/Deadlines.ts"
 import { Countersign } from "../../src/testing/index.ts"
 import { seededRandom } from "../support/breakingProxy.ts"
@@ -149,7 +150,7 @@ layer(layerTwoReplicas, { excludeTestServices: true, timeout: "60 seconds" })(
             AND outcome_at IS NOT NULL
         `
           const shown: Array<string> = []
-          let cursor: Parameters<typeof admin.executions.list>[0]["query"]["cursor"]
+          let cursor: ClaimId | undefined
           do {
             const query = { state: "unknown" as const, ...(cursor === undefined ? {} : { cursor }) }
             const page = yield* admin.executions.list({ query })

@@ -53,7 +53,8 @@ const claimed = async ({ all: [side] }: Sides) => {
     "A step allowed by a rule, with and without a claim, 16 callers, 200 sessions",
     await measure(both, {
       ...concurrent,
-      rounds: 9,
+      millis: 2_000,
+      rounds: 11,
       prepare: (of) => newSteps(tools.allowed, 200, of === both[0])(of)
     }),
     { processorRatio: 115 }

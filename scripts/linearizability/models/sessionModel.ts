@@ -1,6 +1,6 @@
 /**
  * A session with its steps, their approvals and its event log: steps are decided by the rules or by people, of the
- * decisions on an approval the first wins, or as many approvals of different people as its quorum needs, arguments that were proposed with
+ * decisions on an approval the first wins, of the claims of a step the first wins, or as many approvals of different people as its quorum needs, arguments that were proposed with
  * a rejection allow one step that has them, a window that has ended is not decided any more, a closed session takes no step, and the log
  * has exactly the events of what happened, in order.
  *
@@ -24,7 +24,13 @@ export type SessionCall =
       /** Whether the arguments differ from those that the step is known to have. */
       readonly changed: boolean
     }
-  | { readonly kind: "report the outcome"; readonly step: string }
+  | { readonly kind: "claim"; readonly step: string }
+  | {
+      readonly kind: "report the outcome"
+      readonly step: string
+      /** The claim that the report names; null if it names none. */
+      readonly claim: string | null
+    }
   | {
       readonly kind: "decide"
       readonly step: string
@@ -83,6 +89,8 @@ interface StepView {
   /** The last decision that the agent got. */
   readonly last: StepDecision
   readonly isCompleted: boolean
+  /** The claim of the step; null if nobody has claimed it. */
+  readonly claim: string | null
   readonly approval: ApprovalView | null
   /** The approval whose rejection proposed the step's arguments, if that allowed it. */
   readonly proposedBy: string | null
@@ -121,6 +129,9 @@ export const listAnswer = (approvals: ReadonlyArray<readonly [step: string, answ
 /** The answer to a step. */
 export const stepAnswer = (decision: StepDecision, approval_id: string | null): string =>
   `${decision}, ${approval_id ?? "no approval"}`
+
+/** The answer to a claim that was made. */
+export const claimAnswer = (claim_id: string): string => `claimed as ${claim_id}`
 
 /** The answer to a decision that was accepted. */
 export const decisionAnswer = (status: string, by: string, voters: ReadonlyArray<string> = []): string =>
@@ -163,12 +174,15 @@ const after = (view: SessionView, event: SessionEvent): SessionView => {
         first: event.decision,
         last: event.decision,
         isCompleted: false,
+        claim: null,
         approval: null,
         proposedBy
       })
       return { ...governed, steps: new Map([...governed.steps].map(usedBy(event.step_id, proposedBy))) }
     }
     case "tool:claimed":
+      return step === undefined ? view : withStep({ ...step, claim: event.claim_id })
+    // No lease ends in a run, so that only the close of the session follows.
     case "tool:unknown":
     case "tool:retry_allowed":
       return view
@@ -324,7 +338,13 @@ export const sessionModel = (
     if (closed?.type !== "session:closed" || [...(last?.steps.values() ?? [])].some(isPending))
       return undefined
     const expired = new Set<string>()
+    const unknown = new Set<string>()
     for (const event of log.slice(position, -1)) {
+      if (event.type === "tool:unknown") {
+        if (unknown.has(event.step_id) || !isExecuting(view.steps.get(event.step_id))) return undefined
+        unknown.add(event.step_id)
+        continue
+      }
       const isOwn =
         event.type === "approval:decided" &&
         event.approval.decision_source === "session_closed" &&
@@ -334,7 +354,8 @@ export const sessionModel = (
       if (isOwn && (expired.has(event.step_id) || !isPending(view.steps.get(event.step_id)))) return undefined
       if (isOwn) expired.add(event.step_id)
     }
-    return log.length
+    const executing = [...view.steps].filter(([, step]) => isExecuting(step))
+    return executing.every(([step]) => unknown.has(step)) ? log.length : undefined
   }
 
   const byTime = (position: number, number: number): number | undefined => {
@@ -391,16 +412,34 @@ export const sessionModel = (
           if (call.changed) return answers("STEP_MISMATCH")
           if (step.isCompleted) return answers("STEP_ALREADY_COMPLETED")
           const decision = currentDecision(step)
+          if (decision === "allow" && step.claim !== null) return answers("STEP_ALREADY_CLAIMED")
           const answer = stepAnswer(decision, step.approval?.id ?? step.proposedBy)
           if (decision === step.last) return answers(answer)
           const next = append(position, governed(call.step, decision))
           return next === undefined ? undefined : answers(answer, next)
+        }
+        case "claim": {
+          const step = view.steps.get(call.step)
+          if (step === undefined) return answers("NOT_FOUND")
+          if (view.isClosed) return answers("SESSION_CLOSED")
+          const decision = currentDecision(step)
+          if (decision !== "allow") return answers("STEP_NOT_ALLOWED")
+          if (step.isCompleted || step.claim !== null) return answers("STEP_ALREADY_CLAIMED")
+          const claims = (event: SessionEvent) =>
+            event.type === "tool:claimed" && event.step_id === call.step && event.attempt === 1
+          const next =
+            decision === step.last
+              ? append(position, claims)
+              : append(position, governed(call.step, decision), claims)
+          const claim = next === undefined ? undefined : views[next]?.steps.get(call.step)?.claim
+          return claim === undefined || claim === null ? undefined : answers(claimAnswer(claim), next)
         }
         case "report the outcome": {
           const step = view.steps.get(call.step)
           if (step === undefined) return answers("NOT_FOUND")
           if (view.isClosed) return answers("SESSION_CLOSED")
           if (step.isCompleted) return answers("STEP_ALREADY_COMPLETED")
+          if (step.claim !== call.claim) return answers("CLAIM_MISMATCH")
           if (step.last === "reject" || (step.last === "pending" && currentDecision(step) !== "allow"))
             return answers("STEP_NOT_ALLOWED")
           const next = append(
@@ -494,6 +533,9 @@ const expiryOf = ({ proposal }: ApprovalView): number => proposal?.expiresAt ?? 
 
 const isPending = (step: StepView | undefined): boolean => step?.approval?.status === "pending"
 
+const isExecuting = (step: StepView | undefined): boolean =>
+  step !== undefined && step.claim !== null && !step.isCompleted
+
 const currentDecision = ({ approval, first }: StepView): StepDecision =>
   approval === null ? first : (approval.outcome ?? "pending")
 
@@ -501,8 +543,10 @@ const describe = (call: SessionCall): string => {
   switch (call.kind) {
     case "step":
       return `step ${call.step}${call.changed ? " with other arguments" : ""}`
+    case "claim":
+      return `claim ${call.step}`
     case "report the outcome":
-      return `report the outcome of ${call.step}`
+      return `report the outcome of ${call.step}${call.claim === null ? "" : ` under ${call.claim}`}`
     case "decide":
       return `${call.decision} ${call.step}${call.proposes === null ? "" : ` and propose ${call.proposes}`} as ${call.key}${call.isAdmin ? " (admin)" : ""}`
     case "get the approval":

@@ -1,6 +1,7 @@
 import type { Approval } from "../../../src/client/connect/index.ts"
 import {
   approvalAnswer,
+  claimAnswer,
   decisionAnswer,
   listAnswer,
   proposalOf,
@@ -74,6 +75,7 @@ export const runSession = async (world: World): Promise<SessionHistory> => {
   const agentActs = () =>
     pickWeighted<() => Promise<unknown>>(random, [
       [6, client.step],
+      [3, client.claim],
       [3, client.complete],
       [1, () => client.stepChanged()],
       [0.3, () => client.decide("agent", agent)],
@@ -129,6 +131,8 @@ const makeSessionClient = (
   const approvals = new Map<string, string>()
   /** Steps that are known to exist. */
   const known = new Set<string>()
+  /** The claims that the agent has, by step. */
+  const claims = new Map<string, string>()
   let agents = 0
   let submissions = 0
   /** Steps whose arguments people have proposed. */
@@ -185,12 +189,25 @@ const makeSessionClient = (
       const tool = steps.get(step)
       if (tool !== undefined) await submit(step, tool, true)
     },
+    /** Claims a step, mostly one that exists. */
+    claim: async () => {
+      const [step] = known.size > 0 && random() < 0.9 ? [pick(random, [...known])] : pick(random, [...steps])
+      await recorder.call(`agent ${++agents % 2}`, { kind: "claim", step }, async () => {
+        const { claim } = await world.clientOf(agent).sessions.claim({
+          params: { id: session_id, step_id: step }
+        })
+        claims.set(step, claim.id)
+        return claimAnswer(claim.id)
+      })
+    },
+    /** Reports an outcome, mostly under the claim if the agent has one. */
     complete: async () => {
       const [step] = pick(random, [...steps])
-      await recorder.call(`agent ${++agents % 2}`, { kind: "report the outcome", step }, async () => {
+      const claim = random() < 0.9 ? (claims.get(step) ?? null) : null
+      await recorder.call(`agent ${++agents % 2}`, { kind: "report the outcome", step, claim }, async () => {
         await world.clientOf(agent).sessions.reportOutcome({
           params: { id: session_id, step_id: step },
-          payload: { status: "succeeded" }
+          payload: { status: "succeeded", ...(claim === null ? {} : { claim_id: claim }) }
         })
         return "recorded"
       })

@@ -83,8 +83,8 @@ const columns = [
   "resolution_comment"
 ]
 
-/** The columns of `updatedExecutions`, for the list of an `unnest`. */
-export const executionColumns = [...columns, "old_claim_id", "old_execution", "old_expires_at"].join(", ")
+/** The columns of `executionArrays`, for the list of an `unnest`. */
+export const executionColumns = columns.join(", ")
 
 /** Assigns the columns from a table of an `unnest`. */
 export const assignExecution = columns.map((column) => `${column} = n.${column}`).join(", ")
@@ -95,13 +95,12 @@ export interface ExecutionChange {
   readonly to: ExecutionRecord | null
 }
 
-/** The new executions and the premises about the old ones as arrays, one for each of `executionColumns`. */
+/** The new executions as arrays, one for each of `executionColumns`. */
 export const executionArrays = (
   sql: SqlClient.SqlClient,
   changes: ReadonlyArray<ExecutionChange>
 ): Statement.Fragment => {
   const to = changes.map((change) => change.to)
-  const from = changes.map((change) => change.from)
   return sql`
     ${textArray(to.map((one) => one?.claim_id ?? null))}::text[],
     ${textArray(to.map((one) => one?.state ?? null))}::text[],
@@ -116,7 +115,19 @@ export const executionArrays = (
     ${timestamptzArray(to.map((one) => one?.resolution?.resolved_at ?? null))}::timestamptz[],
     ${textArray(to.map((one) => one?.resolution?.resolved_by.id ?? null))}::text[],
     ${textArray(to.map((one) => one?.resolution?.resolved_by.name ?? null))}::text[],
-    ${textArray(to.map((one) => one?.resolution?.comment ?? null))}::text[],
+    ${textArray(to.map((one) => one?.resolution?.comment ?? null))}::text[]`
+}
+
+/** The columns of `oldExecutionArrays`, for the list of an `unnest`. */
+export const oldExecutionColumns = "old_claim_id, old_execution, old_expires_at"
+
+/** The executions from which the changes were computed as arrays, one for each of `oldExecutionColumns`. */
+export const oldExecutionArrays = (
+  sql: SqlClient.SqlClient,
+  changes: ReadonlyArray<ExecutionChange>
+): Statement.Fragment => {
+  const from = changes.map((change) => change.from)
+  return sql`
     ${textArray(from.map((one) => one?.claim_id ?? null))}::text[],
     ${textArray(from.map((one) => one?.state ?? null))}::text[],
     ${timestamptzArray(from.map((one) => one?.expires_at ?? null))}::timestamptz[]`

@@ -166,7 +166,7 @@ describe("Execution › transition", () => {
       const { transitions } = transition(executing, input, at(10))
       assert.deepStrictEqual(
         transitions.map(({ event }) => event),
-        events
+        [...events]
       )
     }
   })

@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { DateTime } from "effect"
 import type { SessionEvent } from "../../../src/api/SessionStream.ts"
 import type { Approval } from "../../../src/domain/approvals/Approval.ts"
-import { ApprovalId, KeyId, SessionId, StepId } from "../../../src/domain/Ids.ts"
+import { ApprovalId, ClaimId, KeyId, SessionId, StepId } from "../../../src/domain/Ids.ts"
 import { checkLinearizability } from "../../../scripts/linearizability/checkLinearizability.ts"
 import type { Model } from "../../../scripts/linearizability/Model.ts"
 import type { Operation } from "../../../scripts/linearizability/Operation.ts"
@@ -20,6 +20,7 @@ import {
 } from "../../../scripts/linearizability/models/rulesModel.ts"
 import {
   approvalAnswer,
+  claimAnswer,
   decisionAnswer,
   operationsByTime,
   type SessionCall,
@@ -228,6 +229,73 @@ describe("sessionModel", () => {
       [readLog, "read"]
     )
     assert.strictEqual(verdict(sessionModel(log(ada, ada)), twice), "Violation")
+  })
+
+  it("accept one claim of a step, and reject a second one, a lost one, and an outcome without it", () => {
+    const claim = (n: number) => ClaimId.make(`clm_${String(n).padStart(32, "0")}`)
+    const claimed = (id: number, n: number): SessionEvent => ({
+      id,
+      type: "tool:claimed",
+      session_id,
+      step_id,
+      occurred_at: at(0),
+      tool: "pay",
+      claim_id: claim(n),
+      attempt: 1,
+      claimed_by: ada,
+      expires_at: at(300_000)
+    })
+    const unknown = (id: number): SessionEvent => ({ ...claimed(id, 1), type: "tool:unknown" })
+    const outcome = (id: number): SessionEvent => ({
+      id,
+      type: "tool:outcome",
+      session_id,
+      step_id,
+      occurred_at: at(0),
+      tool: "pay",
+      status: "succeeded",
+      error: null
+    })
+    const allowedAt = [governed(1, "allow", { step_id, approval_id: null })]
+    const first: readonly [SessionCall, string] = [
+      { kind: "step", step: step_id, rule: "allow", changed: false },
+      stepAnswer("allow", null)
+    ]
+    const claims = (n: number): readonly [SessionCall, string] => [
+      { kind: "claim", step: step_id },
+      claimAnswer(claim(n))
+    ]
+    const report = (answer: string, by: string | null): readonly [SessionCall, string] => [
+      { kind: "report the outcome", step: step_id, claim: by },
+      answer
+    ]
+    const refused = "STEP_ALREADY_CLAIMED"
+    const check = (
+      log: ReadonlyArray<SessionEvent>,
+      ...calls: ReadonlyArray<readonly [SessionCall, string]>
+    ) => verdict(sessionModel(log), inSequence<SessionCall>(first, ...calls, [readLog, "read"]))
+    assert.strictEqual(
+      check(
+        [...allowedAt, claimed(2, 1), outcome(3), closed(4)],
+        claims(1),
+        [{ kind: "claim", step: step_id }, refused],
+        [first[0], refused],
+        report("CLAIM_MISMATCH", null),
+        report("CLAIM_MISMATCH", claim(2)),
+        report("recorded", claim(1)),
+        [{ kind: "claim", step: step_id }, refused],
+        [{ kind: "close" }, "closed"]
+      ),
+      "Linearizable"
+    )
+    const close: readonly [SessionCall, string] = [{ kind: "close" }, "closed"]
+    const executing = [...allowedAt, claimed(2, 1)]
+    assert.strictEqual(check([...executing, unknown(3), closed(4)], claims(1), close), "Linearizable")
+    assert.strictEqual(check([...executing, closed(3)], claims(1), close), "Violation")
+    assert.strictEqual(check([...executing, claimed(3, 2)], claims(1), claims(2)), "Violation")
+    assert.strictEqual(check(allowedAt, claims(1)), "Violation")
+    assert.strictEqual(check(executing, claims(1), first), "Violation")
+    assert.strictEqual(check([...executing, outcome(3)], claims(1), report("recorded", null)), "Violation")
   })
 
   describe("counter-proposals", () => {
