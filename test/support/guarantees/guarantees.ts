@@ -351,6 +351,23 @@ export const guarantees: ReadonlyArray<Guarantee> = [
     ]
   },
   {
+    promise: "A ticket permits one execution of one claimed step",
+    proofs: [
+      ...tests(
+        "test/ticket/verifyTicket",
+        "verifyTicket > accepts the ticket of exactly these arguments, once",
+        "verifyTicket > refuses each thing that differs, and says which",
+        "verifyTicket > refuses a ticket whose header or content was changed in any character",
+        "verifyTicket > accepts neither another algorithm nor another kind of token, however it is signed",
+        "verifyTicket > binds any JSON arguments as the service does"
+      ),
+      ...tests(
+        "test/server/approvals/Tickets",
+        "Tickets > a tool executes the claimed step once, and nothing for an agent that goes around"
+      )
+    ]
+  },
+  {
     promise: "A claimed step is executed by one caller at a time",
     proofs: [
       ...tests(
