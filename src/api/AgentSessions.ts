@@ -68,6 +68,9 @@ const claimHeaders = {
   })
 }
 
+/** The longest wait of one request, in seconds. */
+export const MAX_STEP_WAIT_SECONDS = 60
+
 export const StepRequest = Schema.Struct({
   step_id: StepId.annotateKey({
     description:
@@ -204,6 +207,18 @@ export class AgentSessionsApi extends HttpApiGroup.make("sessions")
       ),
     HttpApiEndpoint.post("step", "/:id/steps", {
       params: { id: SessionId.annotateKey({ description: "The agent session's ID." }) },
+      query: {
+        wait_seconds: Schema.optionalKey(
+          Schema.Int.check(
+            Schema.isBetween(
+              { minimum: 0, maximum: MAX_STEP_WAIT_SECONDS },
+              { expected: `a whole number of seconds from 0 to ${MAX_STEP_WAIT_SECONDS}` }
+            )
+          )
+        ).annotateKey({
+          description: `How long a step that waits for a person keeps the request open, in seconds, 0 to ${MAX_STEP_WAIT_SECONDS}. Default 0.`
+        })
+      },
       headers: claimHeaders,
       payload: StepRequest,
       success: GovernedStep,
@@ -226,6 +241,7 @@ export class AgentSessionsApi extends HttpApiGroup.make("sessions")
             "Asks for a decision before the agent acts. The first rule that matches decides `allow` or `reject`, or requires approval by a person; then the decision is `pending` and `approval_id` is set.",
             "The session must belong to the key: see `SESSION_OF_ANOTHER_KEY`.",
             "Idempotent: the same step sent again returns its current decision. With a different tool, action class or arguments it fails with 409 `STEP_MISMATCH`.",
+            "With `wait_seconds`, the request waits for the decision of a step that is pending, and is answered as soon as it is made. If the time is over, the decision is still `pending`: send the request again. Many proxies end a request after 60 seconds.",
             "With `claim`, an allowed step is claimed for this caller alone, at no further cost. A step that is claimed gets no further `allow`: repeating it fails with 409 `STEP_ALREADY_CLAIMED`, unless the rules reject it now.",
             "Body limit: 4 MiB."
           ].join(" ")

@@ -1,5 +1,6 @@
 import { Context, SchemaAST } from "effect"
 import { HttpApi, type HttpApiEndpoint, OpenApi } from "effect/http-api"
+import { MAX_STEP_WAIT_SECONDS } from "./AgentSessions.ts"
 import { Api } from "./Api.ts"
 import { scopesOf } from "./Authorization.ts"
 import { schemaExamples } from "./examples.ts"
@@ -151,7 +152,7 @@ const publishOperation = (operation: Node, schemas: Node): Node => {
     description: `${String(description)}\n\nScope: ${scopes.map((scope) => `\`${scope}\``).join(" or ")}.`,
     // OpenAPI 3.1 allows role names for schemes other than OAuth; here they are the scopes, any of which is enough.
     security: scopes.map((scope) => ({ api_key: [scope] })),
-    parameters: list(parameters).map(publishParameter),
+    parameters: list(parameters).map((parameter) => publishParameter(parameter, operationId)),
     ...(requestBody === undefined
       ? {}
       : { requestBody: publishBody(record(requestBody), isBodyRequired(String(operationId)), schemas) }),
@@ -197,12 +198,12 @@ const NUMBER = "^[+-]?(?:\\d+(?:\\.\\d+)?|\\.\\d+)(?:[Ee][+-]?\\d+)?$"
 /**
  * Moves a parameter's description from its schema to the parameter, and documents its value's type instead of string.
  */
-const publishParameter = (parameter: Node): Node => {
+const publishParameter = (parameter: Node, operationId: unknown): Node => {
   const { description, ...schema } = record(parameter["schema"])
-  return { ...parameter, description, schema: typedParameter(schema, parameter["name"]) }
+  return { ...parameter, description, schema: typedParameter(schema, parameter["name"], operationId) }
 }
 
-const typedParameter = (schema: Node, name: unknown): Node => {
+const typedParameter = (schema: Node, name: unknown, operationId: unknown): Node => {
   const values = list(schema["enum"]).map(String)
   if (name === "limit" && schema["pattern"] === NUMBER)
     return { type: "integer", format: "int32", minimum: 1, maximum: MAX_LIMIT, default: DEFAULT_LIMIT }
@@ -221,8 +222,9 @@ const typedParameter = (schema: Node, name: unknown): Node => {
       type: "integer",
       format: "int32",
       minimum: 0,
-      maximum: MAX_HOOK_WAIT_SECONDS,
-      default: DEFAULT_HOOK_WAIT_SECONDS
+      ...(operationId === "submitStep"
+        ? { maximum: MAX_STEP_WAIT_SECONDS, default: 0 }
+        : { maximum: MAX_HOOK_WAIT_SECONDS, default: DEFAULT_HOOK_WAIT_SECONDS })
     }
   if (name === "min_duration_ms" && schema["pattern"] === NUMBER)
     return { type: "integer", format: "int32", minimum: 0, maximum: MAX_FILTERED_DURATION_MS }

@@ -89,6 +89,7 @@ import * as RequestLog from "./http/RequestLog.ts"
 import { VerifiedCredentials } from "./admission/VerifiedCredentials.ts"
 import { WorkLimits } from "./admission/WorkLimits.ts"
 import { RedactionSettings } from "./redaction/RedactionSettings.ts"
+import { DecisionWaits } from "./approvals/DecisionWaits.ts"
 import { Grants } from "./approvals/Grants.ts"
 import { Rules } from "./approvals/Rules.ts"
 import { RuleSuggestions } from "./approvals/RuleSuggestions.ts"
@@ -218,7 +219,7 @@ export const layerServices = (settings: ServiceSettings) =>
     Layer.provideMerge(Layer.mergeAll(ApiKeys.layer, SessionStream.layer())),
     Layer.merge(
       Layer.mergeAll(
-        Hooks.layer().pipe(Layer.provideMerge(Layer.mergeAll(Sessions.layer, Steps.layer))),
+        Hooks.layer.pipe(Layer.provideMerge(Layer.mergeAll(Sessions.layer, Steps.layer))),
         Approvals.layer,
         Grants.layer,
         RuleTests.layer,
@@ -243,7 +244,7 @@ export const layerServices = (settings: ServiceSettings) =>
         RetentionSettings.layer
       )
     ),
-    Layer.provideMerge(Layer.mergeAll(SessionWriter.layer, Tickets.layer(settings))),
+    Layer.provideMerge(Layer.mergeAll(SessionWriter.layer, Tickets.layer(settings), DecisionWaits.layer())),
     Layer.provideMerge(Layer.mergeAll(layerRunSpans, layerComparisonSpans, SessionFacts.layer)),
     Layer.provideMerge(
       Layer.mergeAll(
@@ -381,7 +382,7 @@ const layerOnCurrentClock = (settings: Settings) =>
       Layer.mergeAll(
         SessionStream.layerEndOnShutdown,
         ApprovalFeed.layerEndOnShutdown,
-        Hooks.layerEndOnShutdown
+        DecisionWaits.layerEndOnShutdown
       )
     ),
     Layer.provideMerge(

@@ -24,6 +24,7 @@ import { stepWarnings } from "../domain/approvals/AgentSession.ts"
 import { readHookInput } from "../domain/hooks/HookInput.ts"
 import { Approvals } from "./approvals/Approvals.ts"
 import { Claims } from "./approvals/Claims.ts"
+import { DecisionWaits } from "./approvals/DecisionWaits.ts"
 import { Grants } from "./approvals/Grants.ts"
 import { Hooks } from "./approvals/Hooks.ts"
 import { RuleSuggestions } from "./approvals/RuleSuggestions.ts"
@@ -237,8 +238,8 @@ export const layerContractHandlers = Layer.mergeAll(
   layerGroup(
     Api,
     "sessions",
-    { sessions: Sessions, steps: Steps, claims: Claims, streams: SessionStream },
-    (handlers, { sessions, steps, claims, streams }) =>
+    { sessions: Sessions, steps: Steps, claims: Claims, waits: DecisionWaits, streams: SessionStream },
+    (handlers, { sessions, steps, claims, waits, streams }) =>
       handlers.handleAll({
         create: ({ payload }) => sessions.create(payload),
         list: ({ query }) =>
@@ -246,9 +247,13 @@ export const layerContractHandlers = Layer.mergeAll(
             respondAgentSessionPage({ sessions: items, next_cursor })
           ),
         get: ({ params }) => sessions.get(params.id),
-        step: ({ headers, params, payload }) => {
+        step: ({ headers, params, payload, query: { wait_seconds = 0 } }) => {
           const warnings = stepWarnings(payload.arguments)
-          const answer = steps.check(params.id, payload, headers["idempotency-key"])
+          const ask = steps.check(params.id, payload, headers["idempotency-key"])
+          const answer =
+            wait_seconds === 0
+              ? ask
+              : Effect.flatMap(ask, (first) => waits.untilDecided(first, params.id, wait_seconds, ask))
           return warnings.length === 0 ? answer : Effect.map(answer, (step) => ({ ...step, warnings }))
         },
         reportOutcome: ({ params, payload }) => steps.complete(params.id, params.step_id, payload),

@@ -28,12 +28,10 @@ import { hookActionClass } from "../../domain/hooks/hookVendors.ts"
 import { type SessionId, StepId } from "../../domain/Ids.ts"
 import type { Principal } from "../../domain/identity/Principal.ts"
 import { formatTimestamp } from "../../domain/Time.ts"
-import { monotonicNow } from "../concurrency/monotonicMillis.ts"
-import { Revocations } from "../identity/Revocations.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { atomic } from "../store/transaction.ts"
 import { digestInTurns } from "./digestInTurns.ts"
-import { type DecisionWaitLimits, makeDecisionWaits } from "./Hooks/DecisionWaits.ts"
+import { DecisionWaits } from "./DecisionWaits.ts"
 import {
   deferCall,
   findCallStep,
@@ -46,7 +44,6 @@ import {
   takeWaitingStep
 } from "./Hooks/rows.ts"
 import { Sessions } from "./Sessions.ts"
-import { SessionSignals } from "./SessionSignals.ts"
 import { type CheckStepError, Steps } from "./Steps.ts"
 
 /** How a request is answered. */
@@ -56,12 +53,6 @@ export interface HookWish {
   /** Whether a call that needs a person is deferred. */
   readonly defer: boolean
 }
-
-/** Limits of the requests that wait. A request holds one connection of its client. */
-const WAIT_LIMITS: DecisionWaitLimits = { total: 2_000, perOrganization: 500 }
-
-/** How often a waiting request asks again without a signal, which can be lost. */
-const RECHECK_MILLIS = 5_000
 
 /** Times that a session is opened again because it was closed meanwhile. */
 const MAX_REOPENED = 2
@@ -87,31 +78,23 @@ export class Hooks extends Context.Service<
       input: HookInput,
       wish: HookWish
     ) => Effect.Effect<HookAnswer, never, Authorized<"sessions.write">>
-    /** The number of requests of this replica that wait. */
-    readonly waiting: Effect.Effect<number>
-    /** Answers every request that waits, and later ones without a wait. */
-    readonly endAll: Effect.Effect<void>
   }
 >()("countersign/server/approvals/Hooks") {
-  static readonly layer = (limits: DecisionWaitLimits = WAIT_LIMITS) => Layer.effect(Hooks, make(limits))
-
-  /** Ends the waits when its scope closes, before the server drains its open requests: see `SessionStream.layerEndOnShutdown`. */
-  static readonly layerEndOnShutdown: Layer.Layer<never, never, Hooks> = Layer.effectDiscard(
-    Effect.flatMap(Hooks, ({ endAll }) => Effect.addFinalizer(() => endAll))
+  static readonly layer = Layer.effect(
+    Hooks,
+    Effect.suspend(() => make)
   )
 }
 
 const VENDOR = "claude-code"
 
-const make = Effect.fnUntraced(function* (limits: DecisionWaitLimits) {
+const make = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const atomically = atomic(sql)
   const clock = yield* StoreClock
   const sessions = yield* Sessions
   const steps = yield* Steps
-  const waits = makeDecisionWaits(limits)
-  yield* (yield* SessionSignals).subscribe(waits.signal)
-  yield* (yield* Revocations).subscribe({ keysInUse: waits.keysInUse, onEnded: waits.endKeys })
+  const { untilDecided } = yield* DecisionWaits
 
   const codingSession = (principal: Principal, coding_session: string) => ({
     org_id: principal.org_id,
@@ -222,20 +205,10 @@ const make = Effect.fnUntraced(function* (limits: DecisionWaitLimits) {
     let { answer } = checked
     const save = (waiting: boolean) => Effect.orDie(saveCall(sql, call, step.step_id, digest, waiting))
     if (answer.decision === "pending" && !(wish.defer && canDefer(VENDOR, event))) {
-      const until = (yield* monotonicNow) + wish.waitSeconds * 1_000
-      answer = yield* Effect.gen(function* () {
-        let current = answer
-        while (current.decision === "pending") {
-          const left = until - (yield* monotonicNow)
-          if (left <= 0) break
-          const key = { org_id: principal.org_id, key_id: principal.actor.id }
-          const woken = yield* waits.next(key, call.session_id, Math.min(left, RECHECK_MILLIS))
-          if (woken === "full" || woken === "ended") break
-          current = yield* checked.ask
-        }
-        return current
+      answer = yield* untilDecided(answer, call.session_id, wish.waitSeconds, checked.ask).pipe(
         // The client has gone: the next call with the same content goes on with this step.
-      }).pipe(Effect.onInterrupt(() => save(true)))
+        Effect.onInterrupt(() => save(true))
+      )
     }
     if (answer.decision === "pending") {
       yield* save(true)
@@ -322,9 +295,7 @@ const make = Effect.fnUntraced(function* (limits: DecisionWaitLimits) {
           yield* end(input)
           return {}
       }
-    }),
-    waiting: Effect.sync(waits.size),
-    endAll: Effect.sync(waits.endAll)
+    })
   })
 })
 

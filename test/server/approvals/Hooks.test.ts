@@ -1,6 +1,6 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Schedule } from "effect"
-import { Hooks } from "../../../src/server/approvals/Hooks.ts"
+import { DecisionWaits } from "../../../src/server/approvals/DecisionWaits.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { governedRun } from "../../adapters/governedRun.ts"
 import {
@@ -276,7 +276,7 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("HTTP hoo
 
 layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("HTTP hooks that wait", (it) => {
   const waitFor = (count: number) =>
-    Effect.flatMap(Hooks, ({ waiting }) =>
+    Effect.flatMap(DecisionWaits, ({ waiting }) =>
       Effect.repeat(waiting, { until: (waits) => waits === count, schedule: Schedule.spaced("20 millis") })
     )
 
@@ -292,7 +292,7 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("HTTP hoo
       yield* admin.apiKeys.revoke({ params: { id: second.key.id }, query: {} })
       assert.strictEqual((yield* Effect.promise(() => revoked)).decision, "deny")
       yield* waitFor(1)
-      yield* Effect.flatMap(Hooks, ({ endAll }) => endAll)
+      yield* Effect.flatMap(DecisionWaits, ({ endAll }) => endAll)
       assert.include((yield* Effect.promise(() => stopped)).reason, "still waiting for approval")
       // The next replica goes on with the approval.
       yield* Effect.promise(() => run.decide("approve", "refund"))

@@ -1,8 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
 import { TestClock } from "effect/testing"
-import { KeyId, OrgId, SessionId } from "../../../../src/domain/Ids.ts"
-import { makeDecisionWaits } from "../../../../src/server/approvals/Hooks/DecisionWaits.ts"
+import { KeyId, OrgId, SessionId } from "../../../src/domain/Ids.ts"
+import { makeDecisionWaits } from "../../../src/server/approvals/DecisionWaits.ts"
 
 const id = (prefix: string, n: number) => `${prefix}_${String(n).padStart(32, "0")}`
 const key = (n: number, org = n) => ({ org_id: OrgId.make(id("org", org)), key_id: KeyId.make(id("key", n)) })
