@@ -25,6 +25,10 @@ const INVISIBLE =
   // oxlint-disable-next-line no-control-regex -- exactly these are meant
   /[\p{Default_Ignorable_Code_Point}\u0001-\u0008\u000e-\u001f\u007f\ufff9-\ufffb]/u
 
+/** Sequences that colour the text of a terminal. */
+// oxlint-disable-next-line no-control-regex -- exactly this is meant
+const COLOUR = /\u001b\[[0-9;]{0,16}[A-Za-z]/
+
 /** Full-width forms of visible ASCII. */
 const WIDE = /[\uff01-\uff5e]/
 
@@ -45,8 +49,9 @@ const MAX_ESCAPED = 3
 /** Removes invisible characters and decodes escapes and full-width forms; undefined if the text has none. */
 export const normalizeText = (text: string): TextView | undefined => {
   let view: TextView | undefined
-  if (INVISIBLE.test(text) || WIDE.test(text))
-    view = without({ text }, (character) => INVISIBLE.test(character), unwiden)
+  if (COLOUR.test(text)) view = replaceMatches({ text }, COLOUR, () => "")
+  if (INVISIBLE.test(view?.text ?? text) || WIDE.test(text))
+    view = without(view ?? { text }, (character) => INVISIBLE.test(character), unwiden)
   for (let times = 0; times < MAX_ESCAPED && ESCAPE.test(view?.text ?? text); times++) {
     view = unescaped(view ?? { text }, ESCAPE)
   }
@@ -75,9 +80,9 @@ export const joinLines = (view: TextView, all: boolean): TextView | undefined =>
   })
 }
 
-/** The end of one literal, an operator, and the start of the next, as in `"abc" + "def"`. */
+/** The end of one literal, an operator or a line break, and the start of the next, as in `"abc" + "def"`. */
 const CONCATENATION =
-  /["'`][ \t]{0,8}(?:(?:\+|\.\.?|&)[ \t]{0,8}(?:\\?\r?\n[ \t]{0,64})?|\\?\r?\n[ \t]{0,64}(?:\+|\.\.?|&)[ \t]{0,8})["'`]/g
+  /["'`](?:[ \t]{0,8}(?:(?:\+|\.\.?|&)[ \t]{0,8}(?:\\?\r?\n[ \t]{0,64})?|\\?\r?\n[ \t]{0,64}(?:(?:\+|\.\.?|&)[ \t]{0,8})?)|[ \t]{1,8})[bfruBFRU]{0,2}["'`]/g
 
 /** Joins string literals that a program concatenates; undefined if the text has none. */
 export const joinLiterals = (view: TextView): TextView | undefined =>

@@ -30,7 +30,7 @@ export function* decodeBase64Runs(text: string): Generator<void, ReadonlyArray<D
 /** Finds runs of hexadecimal digits that decode to text: each byte is a visible character, which digests practically never have. */
 export const decodeHexRuns = (text: string): ReadonlyArray<DecodedRange> =>
   Array.from(
-    text.matchAll(/(?<![0-9A-Za-z])(?:[2-7][0-9A-Fa-f]|0[9ad]){16,}(?![0-9A-Za-z])/gi),
+    text.matchAll(/(?<=(?<![0-9A-Za-z])(?:0x)?)(?:[2-7][0-9A-Fa-f]|0[9ad]){16,}(?![0-9A-Za-z])/gi),
     ({ 0: run, index }) => ({
       start: index,
       end: index + run.length,

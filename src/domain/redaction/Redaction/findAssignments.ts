@@ -1,5 +1,6 @@
 import { hasDigit, hasLetter, hasSign, isExpression, isOpaque, isPath, isWordLike } from "./opaque.ts"
 import { isPlaceholder } from "./isPlaceholder.ts"
+import { passwordLabel } from "./secretWords.ts"
 import { isKeyName, isPasswordName, isSecretName, isSomeKeyName } from "./secretNames.ts"
 import { isIdentifier, isKnownFormat, isUuid, looksRandom } from "./looksRandom.ts"
 import { execFrom, execInParts } from "./execInParts.ts"
@@ -20,16 +21,19 @@ const signs = [
   "\\){0,2}[ \\t]{1,2}(?:\\|\\||\\?\\?|\\?:)[ \\t]{0,2}(?=[\"'`])",
   "\\)[ \\t]{1,2}[?:][ \\t]{0,2}(?=[\"'`])",
   ":-(?=[^\\s}])",
+  // A dump of PHP.
+  '=>\\s{0,24}string\\([0-9]{1,4}\\)[ ](?=")',
   "[ \\t]{0,4}(?:=>|->|\\|\\|=|[:?.]{1,3}=|[:=])",
   // The text of an element, also on a line of its own.
-  ">\\s{0,24}",
+  ">\\s{0,24}(?:<!\\[CDATA\\[)?",
   "[ \\t]{1,4}>",
   // The cell of a table.
   "[ \\t]{0,16}\\|(?=[ \\t]{0,3}[\"'`]?[^\\s|\"'`]{10})",
   "[ \\t]{0,2},[ \\t]{0,2}(?=[\"'`])",
   "\\{\\s{0,24}(?=[\"'])",
   "[ \\t]{0,2}\\{\\s{0,12}default[ \\t]{0,3}=",
-  "</(?:key|name)>\\s{0,24}<(?:string|value)>"
+  // The next element, as in a list of properties or a table.
+  "</(?:key|name|td|th|dt|b|strong|label|span)>\\s{0,24}<(?:string|value|td|dd|code|span)[^<>]{0,64}>\\s{0,24}"
 ]
 
 /** Words between a name and its value, and white space before a value that is in quotes or long. */
@@ -48,7 +52,7 @@ const separator = `[\\s,]{0,24}["'\`]?\\bvalue["'\`]?[ \\t]{0,3}[:=]|(?=[ \\t]{0
  * escaped, XML elements.
  */
 const assignment = new RegExp(
-  `(?<![A-Za-z0-9])([A-Za-z][\\w\\u00c0-\\u024f.-]{0,80})["'\`\\]\\\\]{0,8}(${separator})[ \\t]{0,4}\\\\{0,7}(?:\\[\\s{0,24}(?=["'\`]))?(?:["'\`]{1,3}[ ]?)?`,
+  `(?<![A-Za-z0-9])([A-Za-z][\\w\\u00c0-\\u024f.-]{0,80})["'\`\\]\\\\]{0,8}(${separator})[ \\t]{0,4}\\\\{0,7}(?:\\[\\s{0,24}(?=["'\`]))?(?:\\{(?=[^\\s{}]{6,128}\\}(?:;|$))|(?:[bruf@$]{1,2}(?=["'\`]))?["'\`]{1,3}[ ]?)?`,
   "gi"
 )
 
@@ -60,8 +64,30 @@ const quoted = new RegExp(`[^"'\`\\r\\n\\\\]{4,${MAX_VALUE}}(?=\\\\?["'\`])`, "y
 const inQuery = new RegExp(`[^\\s"'\`,;&<>|\\\\){}\\]]{4,${MAX_VALUE}}`, "y")
 const inText = new RegExp(`[^\\s"'\`,;<>|\\\\){}\\]]{4,${MAX_VALUE}}`, "y")
 
+/** Several words in quotes. */
+const phrase = /[0-9A-Za-z]{2,16}(?:[ ][0-9A-Za-z]{1,16}){2,7}(?=\\?["'`])/y
+
+/** Words of a sentence about a password. */
+const sentence =
+  /\b(?:a|an|and|are|at|be|by|cannot|characters?|chars|digits?|enter|for|from|has|have|in|is|least|letters?|long|must|no|not|of|on|or|pass\w*|please|should|than|the|to|too|with|your)\b|passwor|contrase|mot de|senha|wachtwoord/i
+
+/** Whether several words are a password: the four groups of an application's password, or words with a number that are no sentence. */
+const isPhrase = (text: string): boolean =>
+  /^[a-z]{4}(?: [a-z]{4}){3}$/.test(text) || (hasDigit(text) && hasLetter(text) && !sentence.test(text))
+
 /** Returns the value assigned at an index. */
-const valueAt = (text: string, start: number, isQuoted: boolean, sign: string): string | undefined => {
+const valueAt = (
+  text: string,
+  start: number,
+  isQuoted: boolean,
+  sign: string,
+  kind: NameKind
+): string | undefined => {
+  if (isQuoted && kind === "password") {
+    phrase.lastIndex = start
+    const words = phrase.exec(text)?.[0]
+    if (words !== undefined && isPhrase(words)) return words
+  }
   const forms = [...(isQuoted ? [quoted] : []), sign === "=" ? inQuery : inText]
   for (const form of forms) {
     form.lastIndex = start
@@ -117,12 +143,13 @@ export function* findAssignments(text: string): Generator<void, ReadonlyArray<Te
     }
     const isQuoted = /["'`] ?$/.test(whole)
     if (kind === undefined || !joinsNameAndValue(text, match.index, name, sign, isQuoted)) continue
-    const assigned = valueAt(text, start, isQuoted, sign)
+    const assigned = valueAt(text, start, isQuoted, sign, kind)
     if (assigned === undefined) {
       from = Math.max(start - 1, match.index + 1)
       continue
     }
-    const bare = isQuoted || sign === "=" ? assigned : trimTrailing(assigned, ".!?:")
+    const trimmed = isQuoted || sign === "=" ? assigned : trimTrailing(assigned, ".!?:")
+    const bare = kind === "password" && /[A-Za-z][_A-Z~#$%&*+][\w]*[a-z]$/.test(trimmed) ? assigned : trimmed
     const isCode = isQuoted || (sign === "=" && text.charAt(start - 1) === "=")
     if (
       isFalsePositive(kind, name, opensList(whole) ? "," : sign.trim(), bare, isQuoted) ||
@@ -217,6 +244,8 @@ const isFalsePositive = (
 ): boolean =>
   (sign === "-" && !looksRandom(assigned) && !isUuid(assigned)) ||
   (sign === "" && kind === "pass") ||
+  // The first part of a connection string, in which the password has its own name.
+  /^(?:host|server|data source|port|dbname|user|uid|driver|endpoint|account\w*|provider)=/i.test(assigned) ||
   // An empty value and the next argument, or an option.
   /^(?:[,;:)\]}]|--)/.test(assigned) ||
   // A list of names, `["password", "token"]`, unless the value could not be a name.
@@ -254,7 +283,7 @@ const isChange = (text: string, at: number): boolean =>
  * - `someKey`: a value that looks random, since most keys are names
  * - `token`: any opaque value except identifiers: ids of tokens and sessions are not secret
  */
-type NameKind = "password" | "pass" | "key" | "someKey" | "token"
+export type NameKind = "password" | "pass" | "key" | "someKey" | "token"
 
 /** Words before `key` in a text. */
 const isSecretKey =
@@ -282,6 +311,14 @@ const kindOf = (text: string, at: number, name: string): NameKind | undefined =>
   return /^passe$/i.test(name) && /\bmots? de $/i.test(before(text, at)) ? "password" : undefined
 }
 
+/** Returns what kind of secret a label denotes: the head of a column, or a line above its value. */
+export const kindOfLabel = (label: string): NameKind | undefined => {
+  if (passwordLabel.test(label)) return "password"
+  const last = /[A-Za-z][\w.-]*$/.exec(label)
+  const kind = last === null ? undefined : kindOf(label, last.index, last[0])
+  return kind ?? (isSecretName(label) ? (isKeyName(label) ? "key" : "token") : undefined)
+}
+
 /** Whether the word `key` follows no word that makes it a name or a public value: `?key=`, `Using Key=`, but not `cache key:`. */
 const isUnnamedKey = (text: string, at: number): boolean => {
   const word = /([A-Za-z0-9]+)[ _-]?$/.exec(before(text, at))?.[1]
@@ -301,7 +338,8 @@ const MIN_RANDOM = 20
  */
 const MIN_WORDS = 8
 
-const isSecretValue = (kind: NameKind, assigned: string, isCode: boolean): boolean => {
+/** Whether a value under a name of a kind is a secret. In code, a password may be a word. */
+export const isSecretValue = (kind: NameKind, assigned: string, isCode: boolean): boolean => {
   if (isPlaceholder(assigned) || isKnownFormat(assigned) || isPath(assigned)) return false
   if (kind !== "someKey" && isLongNumber(assigned)) return true
   if (kind === "key") return assigned.length >= MIN_SECRET && (isOpaque(assigned) || isUuid(assigned))
@@ -312,7 +350,8 @@ const isSecretValue = (kind: NameKind, assigned: string, isCode: boolean): boole
   if (kind === "pass" && isWordLike(assigned) && (!isCode || /[^0-9A-Za-z]/.test(assigned))) return false
   return (
     (hasLetter(assigned) && (hasDigit(assigned) || hasSign(assigned))) ||
-    (isCode && kind !== "pass" && assigned.length >= MIN_WORDS && !/[./]/.test(assigned))
+    // Not a name such as `PasswordFlow`.
+    (isCode && kind !== "pass" && assigned.length >= MIN_WORDS && !/[./]|pass|secret|token/i.test(assigned))
   )
 }
 

@@ -1,6 +1,6 @@
 import { hasDigit, isExpression, isOpaque, isWordLike } from "./opaque.ts"
 import { isPlaceholder } from "./isPlaceholder.ts"
-import { isIdentifier } from "./looksRandom.ts"
+import { isIdentifier, looksRandom } from "./looksRandom.ts"
 import type { TextRange } from "./TextRange.ts"
 import { trimTrailing } from "./trimTrailing.ts"
 
@@ -18,11 +18,17 @@ export const findSchemes = (text: string): ReadonlyArray<TextRange> => {
     const clean = trimmed(value)
     const isSecret =
       basic === undefined
-        ? isOpaque(clean) && !(/^token$/i.test(name) && isIdentifier(clean))
+        ? isOpaque(clean) && !isPair(clean) && !(/^token$/i.test(name) && isIdentifier(clean))
         : isBasic(basic)
     if (isSecret) found.push({ start: end - value.length, end: end - (value.length - clean.length) })
   }
   return found
+}
+
+/** Whether a value is a name and an ordinary value, as in `JWT kid=2026-11`. */
+const isPair = (value: string): boolean => {
+  const [, rest] = /^[A-Za-z][\w-]{0,24}=([^=]+)$/.exec(value) ?? []
+  return rest !== undefined && !looksRandom(rest)
 }
 
 const trimmed = (value: string): string => trimTrailing(value, ".,:")
@@ -36,7 +42,7 @@ const isBasic = (value: string): boolean => {
 
 /** Headers whose whole value is a credential, and cookie headers, which contain several. */
 const header =
-  /\b(?:proxy-)?authorization["']?[ \t]{0,3}[:=][ \t]{0,3}["']?(?:(?:Digest|AWS4-HMAC-SHA256|Hawk|OAuth|Signature|[A-Z][\w-]{1,30})[ \t]{1,3})?([^\r\n"']{8,2048})|\b(?:set-)?cookie["']?[ \t]{0,3}:[ \t]{0,3}["']?([^\r\n"']{4,4096})/gi
+  /\b(?:proxy-)?authorization["']?[ \t]{0,3}[:=][ \t]{0,3}["']?(?:(?:Digest|AWS4-HMAC-SHA256|Hawk|OAuth|Signature|[A-Z][\w-]{1,30})[ \t]{1,3})?([^\r\n"']{8,2048})|(?:\b(?:set-)?cookie["']?[ \t]{0,3}:[ \t]{0,3}["']?|\s(?:-b|--cookie)[ \t=]{1,3}["'])([^\r\n"']{4,4096})/gi
 
 /** Finds the credentials of authorization headers and of cookies. */
 export const findHeaders = (text: string): ReadonlyArray<TextRange> => {

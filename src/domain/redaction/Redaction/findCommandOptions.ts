@@ -14,6 +14,8 @@ interface CommandForm {
   readonly form: RegExp
   /** A word that the matched text must contain. */
   readonly within?: string
+  /** A further option of the same command, at the end of a match. */
+  readonly further?: RegExp
 }
 
 /** Lengths that a form inspects before a match, and of a match. */
@@ -22,13 +24,14 @@ const EXTENT = { before: 256, reach: 2_048 }
 /** A value in quotes, or up to white space. */
 const VALUE = `(?:"([^"\\n]{4,256})"|'([^'\\n]{4,256})'|([^\\s"'|;&<>]{4,512}))`
 /** The other arguments of one command, before the option with the secret. */
-const ARGUMENTS = "(?:[^\\n|;&]{0,200}?[ \\t])?"
+const ARGUMENTS = "(?:[^\\n|;&]{0,200}?[ \\t])??"
 
 /** A secret after an option of a command. */
 const option = (command: string, options: string): CommandForm => ({
   // Short names are also parts of words.
   words: command.split("|").map((name) => (name.length < 4 ? `${name} ` : name.replace("\\", ""))),
-  form: new RegExp(`\\b(?:${command})(?:\\.exe)?[ \\t]${ARGUMENTS}(?:${options})${VALUE}`, "gi")
+  form: new RegExp(`\\b(?:${command})(?:\\.exe)?[ \\t]${ARGUMENTS}(?:${options})${VALUE}`, "gi"),
+  further: new RegExp(`["']?[ \\t]${ARGUMENTS}(?:${options})${VALUE}`, "iy")
 })
 
 /** Secrets in command lines and statements. */
@@ -194,12 +197,29 @@ const forms: ReadonlyArray<CommandForm> = [
     words: ["<"],
     form: /<(?:\w{1,16}:)?\w{0,24}(?:password|passwd|pwd|secret|token|apikey|api_key)\s[^<>]{1,200}>\s{0,8}([^<>\s]{4,512})\s{0,8}</gi
   },
+  // Sessions of protocols.
+  {
+    words: ["pass "],
+    form: /(?:^|\n|[>:][ ]?)PASS[ ]((?=[^\s"'/]*[0-9])[^\s"'/]{6,128})[ ]{0,2}(?=\r?\n|\r?$)/g
+  },
+  {
+    words: ["login "],
+    form: /\b[A-Za-z]{0,4}[0-9]{1,6}[ ]LOGIN[ ]{1,2}"?[^\s"]{1,64}"?[ ]{1,2}"?([^\s"]{4,128})/g
+  },
+  {
+    words: ["auth plain", "auth login", "auth xoauth2", "authenticate plain", "authenticate xoauth2"],
+    form: /\bAUTH(?:ENTICATE)?[ ](?:PLAIN|LOGIN|XOAUTH2)[ ]{1,2}([0-9A-Za-z+/]{8,1024}={0,2})/gi
+  },
+  {
+    words: ["secret set"],
+    form: /\b(?:gh|glab)[ \t]+(?:secret|variable)[ \t]+set[ \t][^\n]{0,120}?(?:-b|--body|--value)[ \t=]{1,2}["']?([^\s"']{6,1024})/g
+  },
   // The text of a Wi-Fi code.
   { words: ["wifi:"], form: /WIFI:(?:[A-Z]:[^;\n]{0,64};){0,6}?P:((?:[^;\\\n]|\\.){4,128});/gi },
   // A variable that is set for later sessions.
   {
-    words: ["set ", "setx "],
-    form: /\bsetx?[ \t]+(?:\/m[ \t]+)?["']?\w{0,64}(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PWD|PASS)["']?[ \t]+["']?([^\s"']{6,1024})/gi
+    words: ["set ", "setx ", "setenv ", "fastcgi_param ", "env ", "arg "],
+    form: /\b(?:setx?|setenv|fastcgi_param|env|arg)[ \t]+(?:\/m[ \t]+)?["']?\w{0,64}(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PWD|PASS)["']?[ \t]+["']?([^\s"']{6,1024})/gi
   },
   // A line of `.netrc`.
   { words: ["login"], form: /\blogin[ \t]{1,8}\S{1,128}\s{1,8}password[ \t]{1,8}(\S{4,128})/g },
@@ -229,14 +249,17 @@ export function* findCommandOptions(
     const command = forms[index]
     if (command === undefined) continue
     if (!scan.has(first + index) && !(index === 0 && text.startsWith("-"))) continue
-    for (let from = 0; ;) {
-      const match = isLong
-        ? yield* execInParts(command.form, text, from, EXTENT)
-        : execFrom(command.form, text, from)
+    for (let from = 0, isFurther = false; ;) {
+      if (command.further !== undefined) command.further.lastIndex = from
+      const next = isFurther ? (command.further?.exec(text) ?? null) : null
+      const match =
+        next ??
+        (isLong ? yield* execInParts(command.form, text, from, EXTENT) : execFrom(command.form, text, from))
       if (match === null) break
       if (++matches % MATCHES_PER_STEP === 0) yield
       from = match.index + match[0].length
-      if (command.within !== undefined && !match[0].includes(command.within)) continue
+      isFurther = command.further !== undefined
+      if (next === null && command.within !== undefined && !match[0].includes(command.within)) continue
       const written = match.slice(1).find((group) => group !== undefined) ?? ""
       const value = trimTrailing(written, "'\"`,;")
       const start = match.index + match[0].lastIndexOf(written)

@@ -1,5 +1,5 @@
 import { isPlaceholder } from "./isPlaceholder.ts"
-import { isIdentifier, looksRandom } from "./looksRandom.ts"
+import { isIdentifier, randomness } from "./looksRandom.ts"
 import type { TextRange } from "./TextRange.ts"
 
 /**
@@ -19,7 +19,14 @@ export const markedTriggers =
 const harmless =
   /(?:^|[_-])(?:pk|pub|public|publishable|client[_-]?id|id|req|request|trace|span|evt|event|session|msg|run|job|batch|file|img|order|user|usr)[_-]/i
 
-const MIN_BODY = 20
+/** Minimum length of the random part of a token. */
+const MIN_RANDOM = 20
+
+/** Minimum randomness of a token of no known form. */
+const MIN_RANDOMNESS = 12
+
+/** Nats of a character of base62. */
+const NATS = Math.log(62)
 
 /** Finds tokens that name themselves as secret by a word of their prefix. */
 export const findMarkedTokens = (text: string): ReadonlyArray<TextRange> => {
@@ -28,16 +35,21 @@ export const findMarkedTokens = (text: string): ReadonlyArray<TextRange> => {
     const [whole, body = ""] = match
     const prefix = whole.slice(0, -body.length)
     if (harmless.test(prefix) || harmless.test(body.slice(0, 12))) continue
-    const last = body.slice(Math.max(body.lastIndexOf("_"), body.lastIndexOf("-")) + 1)
-    const isRandom =
-      hasMixedClasses(body) && looksRandom(body.length >= MIN_BODY && last.length < MIN_BODY ? body : last)
-    if (isRandom && !isPlaceholder(body) && !isIdentifier(body)) {
+    if (isRandomBody(body) && !isPlaceholder(body) && !isIdentifier(body) && !isIdentifier(whole)) {
       found.push({ start: match.index, end: match.index + whole.length })
     }
   }
   return found
 }
 
-/** Whether a text has digits and letters: words of any language have no digits within. */
-const hasMixedClasses = (text: string): boolean =>
-  (text.match(/[0-9]/g)?.length ?? 0) >= 3 && /[A-Za-z]/.test(text)
+/** Whether a body is random: with letters of both cases as a whole, otherwise its last part, since names have several. */
+const isRandomBody = (body: string): boolean => {
+  const isMixed = /[a-z][0-9_-]*[A-Z]/.test(body) && /[0-9]/.test(body)
+  const part = isMixed ? body : body.slice(Math.max(body.lastIndexOf("_"), body.lastIndexOf("-")) + 1)
+  return (
+    part.length >= MIN_RANDOM &&
+    (isMixed || /[0-9].*[0-9].*[0-9]/.test(part)) &&
+    /[A-Za-z]/.test(part) &&
+    randomness([part], [NATS]) > MIN_RANDOMNESS
+  )
+}

@@ -12,12 +12,16 @@ export const findPersonalData = (
   ...(kinds.has("iban") ? findIbans(text) : [])
 ]
 
-/** A mailbox (RFC 5321 without quoted local parts), also with letters beyond ASCII (RFC 6531). */
+/** A mailbox (RFC 5321 without quoted local parts and the signs of a query), also with letters beyond ASCII (RFC 6531). */
 const emailAddress =
-  /(?<![\p{L}\p{N}.!#$%&'*+/=?^_`{|}~-])[\p{L}\p{N}.!#$%&'*+=?^_`{|}~-]{1,64}@(?:[\p{L}\p{N}](?:[\p{L}\p{N}-]{0,61}[\p{L}\p{N}])?\.){1,8}\p{L}[\p{L}\p{N}-]{1,24}(?![\p{L}\p{N}-])/gu
+  /(?<![\p{L}\p{N}.!#$%'*+^_`{|}~-])[\p{L}\p{N}.!#$%'*+^_`{|}~-]{1,64}@(?:[\p{L}\p{N}](?:[\p{L}\p{N}-]{0,61}[\p{L}\p{N}])?\.){1,8}\p{L}[\p{L}\p{N}-]{1,24}(?![\p{L}\p{N}-])/gu
 
-/** Domains reserved for examples and tests (RFC 2606), and the account name of Git servers, which belongs to no person. */
-const notPersonal = /@(?:[^@]*\.)?(?:example(?:\.(?:com|net|org))?|test|invalid|localhost)$|^git@/i
+/**
+ * Domains reserved for examples and tests (RFC 2606), the account name of Git servers, which belongs to no person, and names of files such
+ * as `icon@2x.png`.
+ */
+const notPersonal =
+  /@(?:[^@]*\.)?(?:example(?:\.(?:com|net|org))?|test|invalid|localhost)$|^git@|\.(?:avif|css|gif|html?|ico|jpe?g|js|json|pdf|png|svg|tsx?|webp)$/i
 
 const findEmailAddresses = (text: string): ReadonlyArray<TextRange> =>
   Array.from(text.matchAll(emailAddress))
@@ -26,7 +30,7 @@ const findEmailAddresses = (text: string): ReadonlyArray<TextRange> =>
 
 /** `+` and 8 to 15 digits (E.164), also as `00`, in groups as people write them. */
 const international =
-  /(?<![\p{L}\p{N}+]|[0-9][ .-])(?:\+|00(?=[1-9]))[1-9](?:[ \u00a0()./-]{0,3}[0-9]){6,14}(?![0-9])/gu
+  /(?<![\p{L}\p{N}+]|[0-9][ .-])(?:\+|00(?=[1-9]))[1-9](?:[ \u00a0\u202f()./-]{0,3}[0-9]){6,14}(?![0-9])/gu
 
 /** The North American form with its separators. */
 const northAmerican =
@@ -34,7 +38,7 @@ const northAmerican =
 
 /** A national number after a word for phones. */
 const afterWord =
-  /(?<![\p{L}])(?:tel(?:ef?on(?:o|e|nummer)?|éfono|éphone|ephone)?|phone(?: number)?|mobile?(?: number)?|cell(?: ?phone)?|handy(?:nummer)?|rufnummer|fax|call(?: me at| us at)?|whatsapp|sms|gsm|móvil|celular|portable|cellulare|telemóvel|telefoon|komórka|тел(?:ефон)?|моб|телефон|電話|电话|手机|전화|هاتف|फ़ोन)[\p{L}]{0,3}[.:]{0,2}[ \u00a0]{0,2}(?:is |ist |es |est |è |é |number )?((?:\(?[0-9]{1,5}\)?)(?:[ \u00a0()./-]{0,3}[0-9]){5,13})(?![0-9\p{L}])/giu
+  /(?<![\p{L}])(?:tel(?:ef?on(?:o|e|nummer)?|éfono|éphone|ephone)?|phone(?: number)?|mobile?(?: number)?|cell(?: ?phone)?|handy(?:nummer)?|rufnummer|fax|call(?: me at| us at)?|whatsapp|sms|gsm|móvil|celular|portable|cellulare|telemóvel|telefoon|komórka|тел(?:ефон)?|моб|телефон|電話|电话|手机|전화|هاتف|फ़ोन)[\p{L}]{0,3}[.:]{0,2}[ \u00a0]{0,2}(?:is |ist |es |est |è |é |number )?((?:\(?[0-9]{1,5}\)?)(?:[ \u00a0\u202f()./-]{0,3}[0-9]){5,13})(?![0-9\p{L}])/giu
 
 const findPhoneNumbers = (text: string): ReadonlyArray<TextRange> => {
   const found: Array<TextRange> = []
@@ -51,12 +55,13 @@ const findPhoneNumbers = (text: string): ReadonlyArray<TextRange> => {
 }
 
 /**
- * Lengths of the numbers of payment cards by their first digits: Visa, Mastercard, American Express, Discover, Diners,
+ * Lengths of the numbers of payment cards by their first digits: Visa, Mastercard, Mir, American Express, Discover, Diners,
  * JCB, UnionPay, Maestro.
  */
 const cardBrands: ReadonlyArray<readonly [start: RegExp, lengths: ReadonlyArray<number>]> = [
   [/^4/, [13, 16, 19]],
   [/^(?:5[1-5]|2(?:22[1-9]|2[3-9]|[3-6]|7[01]|720))/, [16]],
+  [/^220[0-4]/, [16, 17, 18, 19]],
   [/^3[47]/, [15]],
   [/^(?:6011|64[4-9]|65)/, [16, 19]],
   [/^(?:30[0-5]|3[689])/, [14, 16]],
@@ -65,12 +70,12 @@ const cardBrands: ReadonlyArray<readonly [start: RegExp, lengths: ReadonlyArray<
   [/^(?:50|5[6-8]|6[37])/, [16, 18, 19]]
 ]
 
-const digitGroups = /(?<![0-9A-Za-z.,+-])[2-6](?:[ -]?[0-9]){12,18}(?![0-9A-Za-z]|[.,-][0-9])/g
+const digitGroups = /(?<![0-9A-Za-z.,+-])[2-6](?:[ \u00a0\u202f-]?[0-9]){12,18}(?![0-9A-Za-z]|[.,-][0-9])/g
 
 const findCardNumbers = (text: string): ReadonlyArray<TextRange> => {
   const found: Array<TextRange> = []
   for (const match of text.matchAll(digitGroups)) {
-    const digits = match[0].replaceAll(/[ -]/g, "")
+    const digits = match[0].replaceAll(/[^0-9]/g, "")
     const isCard = cardBrands.some(
       ([start, lengths]) => start.test(digits) && lengths.includes(digits.length)
     )
@@ -102,7 +107,7 @@ export const ibanLengths = new Map(
     .map((entry) => [entry.slice(0, 2), Number(entry.slice(2))] as const)
 )
 
-const ibanStart = /(?<![0-9A-Za-z])[A-Za-z]{2}[0-9]{2}(?=[ -]?[0-9A-Za-z])/g
+const ibanStart = /(?<![0-9A-Za-z])[A-Za-z]{2}[0-9]{2}(?=[ \u00a0\u202f-]?[0-9A-Za-z])/g
 
 const findIbans = (text: string): ReadonlyArray<TextRange> => {
   const found: Array<TextRange> = []
@@ -122,7 +127,7 @@ const endOfIban = (text: string, start: number, length: number): number | undefi
   for (; iban.length < length; at++) {
     const character = text.charAt(at)
     if (/[0-9A-Za-z]/.test(character)) iban += character.toUpperCase()
-    else if (!/[ \u00a0-]/.test(character) || !/[0-9A-Za-z]/.test(text.charAt(at + 1))) return undefined
+    else if (!/[ \u00a0\u202f-]/.test(character) || !/[0-9A-Za-z]/.test(text.charAt(at + 1))) return undefined
   }
   return !/[0-9A-Za-z]/.test(text.charAt(at)) && hasIbanDigits(iban) ? at : undefined
 }

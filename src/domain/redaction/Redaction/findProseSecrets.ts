@@ -193,7 +193,12 @@ const isPassword = (value: string, isLikely: boolean, isQuoted: boolean): boolea
   )
     return false
   if (isLikely && commonPasswords.test(value)) return true
-  if (technical.test(value) || /^[$%&]?\w+[(.]\w*[)(]|^--?\w|^<|^\w+:\/\/|@\w+\.\w/.test(value)) return false
+  if (
+    technical.test(value) ||
+    /^[A-Za-z_-]+[=:][0-9.]+$|^![a-z]+$/.test(value) ||
+    /^[$%&]?\w+[(.]\w*[)(]|^--?\w|^<|^\w+:\/\/|@\w+\.\w/.test(value)
+  )
+    return false
   if (/^[0-9]{1,4}[-./:][0-9]{1,2}[-./:]?[0-9:TZ.]*$|^[A-Za-z]{1,5}-?[0-9.]{1,3}$/.test(value)) return false
   if (/^[\w-]+\.(?:[a-z]{2,4}[0-9]?|properties|example|template)$/i.test(value)) return false
   if (isQuoted && /^[A-Za-z0-9!@#$%^&*_+~-]{6,}$/.test(value) && hasLetter(value))

@@ -1,30 +1,34 @@
 import { findApiKeys } from "../../identity/ApiKeyFormat.ts"
-import { isPlaceholder } from "./isPlaceholder.ts"
-import { looksRandom } from "./looksRandom.ts"
+import { isFiller } from "./isPlaceholder.ts"
+import { isDrawn } from "./looksRandom.ts"
 import { secretKinds } from "./secretKinds.ts"
-import type { SecretKind } from "./secretKinds/SecretKind.ts"
+import type { Grammar } from "./secretKinds/SecretKind.ts"
 import type { TextRange } from "./TextRange.ts"
 import { isAfterRemoval, type TextView } from "./TextView.ts"
 
 interface Candidate {
   readonly prefix: string
-  readonly kind: SecretKind
+  readonly grammar: Grammar
 }
 
-/** Candidates by the first two UTF-16 code units of their prefix, longest prefix first: one look-up per start of a word. */
+/** Candidates by the first two UTF-16 code units of their prefix: one look-up per start of a word. */
 const byStart = new Map<number, Array<Candidate>>()
 const startOf = (text: string, at: number): number => text.charCodeAt(at) * 0x10000 + text.charCodeAt(at + 1)
-for (const kind of secretKinds) {
-  for (const prefix of kind.prefixes) {
+for (const { grammars, prefixes } of secretKinds) {
+  for (const prefix of prefixes) {
     const start = startOf(prefix, 0)
-    byStart.set(start, [...(byStart.get(start) ?? []), { prefix, kind }])
+    const candidates = byStart.get(start) ?? []
+    byStart.set(start, [...candidates, ...grammars.map((grammar) => ({ prefix, grammar }))])
   }
 }
-for (const candidates of byStart.values())
-  candidates.sort((left, right) => right.prefix.length - left.prefix.length)
 
-/** Shorter prefixes occur by chance behind a slash or plus within base64. */
-const LONG_PREFIX = 5
+/** Whether a prefix begins with an ASCII character: rules out most places quickly. */
+const isBeginning = new Uint8Array(128)
+for (const start of byStart.keys()) isBeginning[start >>> 16] = 1
+
+/** Shorter prefixes occur by chance behind a slash or plus within base64, and as a word of a longer prefix: `pk_live_`. */
+const MIN_INSIDE = 5
+const MIN_JOINED = 8
 
 /** Characters between two places where a search is interrupted. */
 const CHARACTERS_PER_STEP = 4 * 1024
@@ -33,38 +37,50 @@ const CHARACTERS_PER_STEP = 4 * 1024
 export function* findSecretKinds(view: TextView): Generator<void, ReadonlyArray<TextRange>> {
   const { text } = view
   const found: Array<TextRange> = text.includes("csk_") ? [...findApiKeys(text)] : []
-  /** Where a run without a secret ended, by kind: the run is not searched again from its middle. */
-  const searchedUntil = new Map<SecretKind, number>()
+  /** Where a run without a secret ended, by form: the run is not searched again from its middle. */
+  const searchedUntil = new Map<Grammar, number>()
   let stepEnd = CHARACTERS_PER_STEP
   for (let start = 0; start + 1 < text.length; start++) {
     if (start >= stepEnd) {
       stepEnd = start + CHARACTERS_PER_STEP
       yield
     }
+    if (isBeginning[text.charCodeAt(start)] !== 1) continue
     // A prefix in the middle of a word does not count, unless characters were removed before it.
     if (isWordCode(text.charCodeAt(start - 1)) && !isAfterRemoval(view, start) && !isAfterEscape(text, start))
       continue
     const candidates = byStart.get(startOf(text, start))
     if (candidates === undefined) continue
-    const isWithinBase64 = /[+/]/.test(text.charAt(start - 1))
-    for (const { kind, prefix } of candidates) {
-      if (isWithinBase64 && prefix.length < LONG_PREFIX) continue
-      if (!text.startsWith(prefix, start) || (searchedUntil.get(kind) ?? 0) > start) continue
-      const end = bodyEnd(view, kind, start + prefix.length)
-      if (end === undefined) {
-        if (kind.body.lastIndex > 0) searchedUntil.set(kind, kind.body.lastIndex)
-        continue
-      }
-      if (passesCheck(kind, text.slice(start, end), prefix)) {
-        found.push({ start, end })
-        start = end - 1
-        break
-      }
-      searchedUntil.set(kind, end)
+    let last = start
+    for (const { grammar, prefix } of candidates) {
+      if (!text.startsWith(prefix, start) || (searchedUntil.get(grammar) ?? 0) > start) continue
+      if (isPartOfWord(text.charAt(start - 1), prefix)) continue
+      const { form } = grammar
+      form.lastIndex = start + prefix.length
+      const match = form.exec(text)
+      if (match === null) continue
+      const end = form.lastIndex
+      const isWhole = !isWordCode(text.charCodeAt(end)) || isAfterRemoval(view, end)
+      if (
+        isWhole &&
+        isDrawn(match.slice(1), grammar.nats, prefix.length - MIN_INSIDE) &&
+        !isFiller(text.slice(start + prefix.length, end))
+      ) {
+        last = Math.max(last, end)
+      } else searchedUntil.set(grammar, end)
+    }
+    if (last > start) {
+      found.push({ start, end: last })
+      start = last - 1
     }
   }
   return found
 }
+
+/** Whether the character before a prefix makes it a part of a longer word, prefix or run of base64. */
+const isPartOfWord = (before: string, prefix: string): boolean =>
+  ((before === "+" || before === "/") && prefix.length < MIN_INSIDE) ||
+  ((before === "_" || before === "-") && prefix.endsWith(before) && prefix.length < MIN_JOINED)
 
 /**
  * Whether a position follows an escaped line break or tab, or a terminal's colour sequence: their last letter is not
@@ -73,26 +89,6 @@ export function* findSecretKinds(view: TextView): Generator<void, ReadonlyArray<
 const isAfterEscape = (text: string, start: number): boolean =>
   (text.charAt(start - 2) === "\\" && /[nrt]/.test(text.charAt(start - 1))) ||
   (text.charAt(start - 1) === "m" && /\[[0-9;]{1,12}m$/.test(text.slice(Math.max(0, start - 14), start)))
-
-/** Returns the end of a kind's body after its prefix; undefined if the body does not match or the word continues. */
-const bodyEnd = (view: TextView, { body }: SecretKind, from: number): number | undefined => {
-  body.lastIndex = from
-  if (!body.test(view.text)) return undefined
-  const end = body.lastIndex
-  return !isWordCode(view.text.charCodeAt(end)) || isAfterRemoval(view, end) ? end : undefined
-}
-
-const passesCheck = ({ check }: SecretKind, secret: string, prefix: string): boolean => {
-  const body = secret.slice(prefix.length)
-  switch (check) {
-    case "random":
-      return (looksRandom(body) || looksRandom(secret)) && !isPlaceholder(body)
-    case "digit":
-      return /[0-9]/.test(body) && !isPlaceholder(body)
-    case "any":
-      return !isPlaceholder(body)
-  }
-}
 
 const isWordCode = (code: number): boolean =>
   (code >= 0x30 && code <= 0x39) || (code >= 0x41 && code <= 0x5a) || (code >= 0x61 && code <= 0x7a)

@@ -1,5 +1,7 @@
 import { findApiKeys } from "../../identity/ApiKeyFormat.ts"
 import { assignmentTriggers, findAssignments } from "./findAssignments.ts"
+import { findBelow } from "./findBelow.ts"
+import { findColumns } from "./findColumns.ts"
 import { findDigests, findHeaders, findSchemes } from "./findAuthorizations.ts"
 import { commandTriggers, findCommandOptions } from "./findCommandOptions.ts"
 import { findManifestSecrets } from "./findManifestSecrets.ts"
@@ -37,16 +39,16 @@ const findElementSecrets = (text: string): ReadonlyArray<TextRange> => {
 /** Minimum length of a searched text. */
 const MIN_TEXT = 8
 
-/** Minimum length of a run of Base64 that is decoded, of hexadecimal digits, and of the longest word of a token. */
+/** Minimum length of a run of Base64 that is decoded, of hexadecimal digits, and of the longest run of a token. */
 const MIN_BASE64 = 20
 const MIN_HEX = 32
-const MIN_WORD = 12
+const MIN_TOKEN = 12
 
 /** A text must contain one of these literals, in any case, before a search is made. */
 const searches = [
   assignmentTriggers,
   ["bearer", "basic", "token ", "apikey", "api-key", "ssws", "geniekey", "negotiate", "jwt"],
-  ["authorization", "cookie"],
+  ["authorization", "cookie", "curl"],
   ["response="],
   markedTriggers,
   ["private key", "private-lines:"],
@@ -71,13 +73,11 @@ const scan = makeTextScanner([...searches, ...tokenTriggers, ...commandTriggers,
 export const isOrdinary = (text: string, known: KnownValues): boolean => {
   if (text.length < MIN_TEXT) return true
   if (hasSteps(text) || text.startsWith("-") || text.includes("@")) return false
-  const { flags, hasAny, longestRun, longestWord } = scan(text)
+  const { flags, hasAny, longestRun } = scan(text)
   return (
     flags === 0 &&
     !hasAny &&
-    longestWord < MIN_WORD &&
-    // Hexadecimal digits are part of such a run.
-    longestRun < MIN_BASE64 &&
+    longestRun < MIN_TOKEN &&
     (known.size === 0 || known.find({ text }).length === 0)
   )
 }
@@ -103,8 +103,16 @@ export function* findSecrets(
     for (const range of ranges) found.push(toOriginal(view, range))
   }
   add(yield* findInView({ text }, scanned, known, layer))
-  // Only in the original text, because the search relies on its lines.
+  // Only in the original text, because these searches rely on its lines.
   if (scanned.has(ASSIGNMENT) && scanned.has(MANIFEST)) add(findManifestSecrets(text))
+  const hasRows = isBroken || scanned.has(ELEMENT) || text.includes("\t")
+  if (
+    hasRows &&
+    (scanned.has(ASSIGNMENT) || scanned.has(FIRST_PROSE) || (flags & ScanFlag.otherScript) !== 0)
+  ) {
+    add(yield* findBelow(text))
+    add(yield* findColumns(text))
+  }
   if (isLong) yield
   const normalized = isDecoded ? normalizeText(text) : undefined
   const base = normalized ?? { text }
@@ -175,7 +183,7 @@ function* findInRuns(
   const add = (ranges: ReadonlyArray<TextRange>) => {
     for (const range of ranges) found.push(range)
   }
-  if (scanned.longestWord >= MIN_WORD) {
+  if (scanned.longestRun >= MIN_TOKEN) {
     add(yield* findSecretKinds(view))
     if (isLong) yield
     if (scanned.has(MARKED)) add(findMarkedTokens(text))

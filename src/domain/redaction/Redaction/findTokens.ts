@@ -1,4 +1,7 @@
-import { isPlaceholder } from "./isPlaceholder.ts"
+import { isFiller, isPlaceholder } from "./isPlaceholder.ts"
+import { isDrawn, looksRandom } from "./looksRandom.ts"
+import { secretKinds } from "./secretKinds.ts"
+import type { Grammar } from "./secretKinds/SecretKind.ts"
 import { hasSteps } from "./steps.ts"
 import type { TextRange } from "./TextRange.ts"
 import type { TextScan } from "./TextScan.ts"
@@ -11,91 +14,64 @@ interface TokenForm {
   readonly minWord: number
   /** Linear: each part is one bounded run, and a match begins only at the start of a run. The first group, if any, is the secret. */
   readonly form: RegExp
+  /** Whether a match is a secret: by default unless it is a placeholder. */
+  readonly isSecret: (secret: string, match: RegExpExecArray) => boolean
 }
+
+/** The longest literal of a form, if it has at least two characters. */
+const markOf = ({ parts }: Grammar): ReadonlyArray<string> =>
+  parts
+    .flatMap((part) => ("literal" in part && part.literal.length > 1 ? [part.literal.toLowerCase()] : []))
+    .toSorted((left, right) => right.length - left.length)
+    .slice(0, 1)
+
+/** Minimum length of the longest run of letters, digits, `_` and `-` in a form. */
+const wordOf = ({ parts }: Grammar): number => {
+  let longest = 0
+  let run = 0
+  for (const part of parts) {
+    const isWord = /^[\w-]+$/.test("literal" in part ? part.literal : part.alphabet)
+    run = isWord ? run + ("literal" in part ? part.literal.length : part.min) : 0
+    longest = Math.max(longest, run)
+  }
+  return longest
+}
+
+/** Kinds without a prefix, each as one expression: a mark in the middle or at the end, or only their form. */
+const markedKinds: ReadonlyArray<TokenForm> = secretKinds
+  .filter(({ prefixes }) => prefixes.length === 0)
+  .map(({ grammars, vendor }) => {
+    const marks = grammars.map(markOf)
+    const nats = grammars.flatMap((grammar) => grammar.nats)
+    return {
+      name: vendor,
+      words: marks.some(({ length }) => length === 0) ? [] : [...new Set(marks.flat())],
+      minWord: Math.min(...grammars.map(wordOf)),
+      form: new RegExp(`(${grammars.map(({ form }) => form.source).join("|")})`, "g"),
+      isSecret: (secret, match) => isDrawn(match.slice(2), nats) && !isFiller(secret)
+    }
+  })
 
 const form = (
   name: string,
   needs: ReadonlyArray<string> | Pick<TokenForm, "words" | "minWord">,
-  pattern: RegExp
-): TokenForm => ({ name, ...("words" in needs ? needs : { words: needs, minWord: 0 }), form: pattern })
+  pattern: RegExp,
+  isSecret: (secret: string) => boolean = (secret) => !isPlaceholder(secret)
+): TokenForm => ({
+  name,
+  ...("words" in needs ? needs : { words: needs, minWord: 0 }),
+  form: pattern,
+  isSecret
+})
 
-/** Not within a longer run of base64 or of a word. */
-const BEFORE = "(?<![0-9A-Za-z+/_-])"
-const AFTER = "(?![0-9A-Za-z+/_-])"
-
-/** Marks in the middle of Azure's keys, four characters before a checksum, by the length of the key. */
-const azureMarks =
-  "\\+ASt|\\+ACR|\\+ABa|\\+AMC|\\+ARm|\\+ASb|\\+AEh|\\+ARe|\\+AES|\\+APR|ACDb|AIoT|APIM|AzCa|AzSe|AzFu|AzEv|AZDO|AzRe|AzAp|ASsb"
-
-/** Forms without a fixed prefix: a mark in the middle or at the end, or a URL that contains the secret. */
-export const tokenForms: ReadonlyArray<TokenForm> = [
+/** Values that their surroundings mark, such as the path of a URL. */
+export const contextForms: ReadonlyArray<TokenForm> = [
   // Marks in the middle or at the end
-  form("Telegram bot", [":aa"], /(?<![0-9A-Za-z])[0-9]{8,10}:AA[0-9A-Za-z_-]{30,48}(?![0-9A-Za-z_-])/g),
-  form(
-    "Telegram bot of another form",
-    { words: [":a"], minWord: 33 },
-    /(?<![0-9A-Za-z])[0-9]{8,10}:A[0-9A-Za-z_-]{34}(?![0-9A-Za-z_-])/g
-  ),
-  form(
-    "Discord bot",
-    { words: [], minWord: 24 },
-    /(?<![0-9A-Za-z_-])[MNO][0-9A-Za-z_-]{22,27}\.[0-9A-Za-z_-]{6}\.[0-9A-Za-z_-]{25,45}(?![0-9A-Za-z_-])/g
-  ),
-  form("Discord user", ["mfa."], /(?<![0-9A-Za-z_-])mfa\.[0-9A-Za-z_-]{60,100}/g),
-  form("Azure client secret", ["q~"], /(?<![0-9A-Za-z_~.-])[0-9A-Za-z_~.-]{3}[0-9]Q~[0-9A-Za-z_~.-]{28,36}/g),
-  form(
-    "Azure key with a mark",
-    {
-      words: [
-        "+ast",
-        "+acr",
-        "+aba",
-        "+amc",
-        "+arm",
-        "+asb",
-        "+aeh",
-        "+are",
-        "+aes",
-        "+apr",
-        "acdb",
-        "aiot",
-        "apim",
-        "azca",
-        "azse",
-        "azfu",
-        "azev",
-        "azdo",
-        "azre",
-        "azap",
-        "assb"
-      ],
-      minWord: 32
-    },
-    new RegExp(`${BEFORE}[0-9A-Za-z+/]{32,80}(?:${azureMarks})[0-9A-Za-z+/]{4,10}={0,2}${AFTER}`, "g")
-  ),
-  form("Azure key, common form", ["jqqj9"], /(?<![0-9A-Za-z])[0-9A-Za-z]{40,60}JQQJ9[0-9A-Za-z]{20,40}/g),
-  form("Azure DevOps token", ["azdo"], /(?<![0-9A-Za-z])[0-9A-Za-z]{70,80}AZDO[0-9A-Za-z]{4}/g),
   form(
     "Azure storage key after its name",
     ["=="],
     /(?:[Kk]ey|KEY|[Ss]ecret|SECRET)["'`]{0,2}[ \t]{0,3}[:=]{1,2}[ \t]{0,3}["'`]?([0-9A-Za-z+/]{86}==)/g
   ),
-  form("MailChimp", ["-us"], /(?<![0-9A-Za-z])[0-9a-f]{32}-us[0-9]{1,2}(?![0-9])/g),
-  form(
-    "Mailgun signing key",
-    { words: [], minWord: 50 },
-    /(?<![0-9A-Za-z-])[0-9a-f]{32}-[0-9a-f]{8}-[0-9a-f]{8}(?![0-9A-Za-z-])/g
-  ),
-  form("Terraform Cloud", [".atlasv1."], /(?<![0-9A-Za-z])[0-9A-Za-z]{14}\.atlasv1\.[0-9A-Za-z_=-]{40,}/g),
-  form(
-    "Airtable OAuth",
-    [".v1."],
-    /(?<![0-9A-Za-z.])oa[0-9A-Za-z]{10,40}\.v1\.[0-9A-Za-z_-]{20,200}\.[0-9a-f]{40,128}/g
-  ),
-  form("MaxMind", ["_mmk"], /(?<![0-9A-Za-z])[0-9A-Za-z]{6}_[0-9A-Za-z]{29}_mmk/g),
-  form("New Relic licence", ["nral"], /(?<![0-9A-Za-z])[0-9a-zA-Z]{30,36}(?:FFFF)?NRAL/g),
-  form("New Relic mobile", ["-nrma"], /(?<![0-9A-Za-z])(?:AA[0-9a-f]{40}|eu01xx[0-9a-f]{36})-NRMA/g),
-  form("Facebook app", ["|"], /(?<![0-9A-Za-z])[0-9]{13,17}\|[0-9A-Za-z_-]{24,40}(?![0-9A-Za-z_-])/g),
   form(
     "Google OAuth client",
     [".apps.googleusercontent.com"],
@@ -119,32 +95,11 @@ export const tokenForms: ReadonlyArray<TokenForm> = [
     /(?<![0-9A-Za-z+/])MII[A-J][0-9A-Za-z+/]{2}I(?:BAA|BADAN)[0-9A-Za-z+/]{100,8192}={0,2}/g
   ),
   form(
-    "Firebase registration",
-    [":apa91b"],
-    /(?<![0-9A-Za-z_-])[0-9A-Za-z_-]{11,22}:APA91b[0-9A-Za-z_-]{100,200}/g
-  ),
-  form(
-    "TrueNAS",
-    { words: [], minWord: 66 },
-    /(?<![0-9A-Za-z_-])[0-9]{1,3}-[0-9A-Za-z]{64}(?![0-9A-Za-z_-])/g
-  ),
-  form(
     "ThingsBoard device",
     ["/telemetry", "/attributes", "/rpc"],
     /\/api\/v1\/([0-9A-Za-z]{20})\/(?:telemetry|attributes|rpc)\b/g
   ),
   form("Maven master password", ["<master>"], /<master>\s{0,8}\{([^<>{}\s]{16,512})\}\s{0,8}<\/master>/g),
-  form("Tableau", ["==:"], /(?<![0-9A-Za-z+/])[0-9A-Za-z+/]{22}==:[0-9A-Za-z]{32}(?![0-9A-Za-z])/g),
-  form(
-    "Webex bot",
-    { words: [], minWord: 100 },
-    /(?<![0-9A-Za-z])[0-9A-Za-z]{64}_[0-9A-Za-z]{4}_[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g
-  ),
-  form(
-    "Dropbox long-lived",
-    ["aaaaaaaaaa"],
-    /(?<![0-9A-Za-z_-])[0-9a-z]{11}AAAAAAAAAA[0-9A-Za-z_=-]{40,46}/g
-  ),
   form("Kagi", ["kagi"], /\bkagi\b[^\n]{0,24}?[ \t:="']([0-9A-Za-z_-]{11}\.[0-9A-Za-z_-]{43})/gi),
   form(
     "Figma legacy",
@@ -157,6 +112,7 @@ export const tokenForms: ReadonlyArray<TokenForm> = [
     ["|"],
     /\b(?:prod|dev|preview|project):[0-9a-z-]{3,60}(?::[0-9a-z-]{1,60})?\|[0-9A-Za-z+/=_-]{40,400}/g
   ),
+  form("Fly.io header", ["flyv1"], /FlyV1[ \t]([0-9A-Za-z+/=_,-]{60,2048})/g),
   form("Laravel Sanctum", ["|"], /\bBearer[ \t]([0-9]{1,9}\|[0-9A-Za-z]{40,60})/g),
   form("Laravel key", ["base64:"], /[:=>"' \t](base64:[0-9A-Za-z+/]{40,90}={0,2})/g),
   form(
@@ -175,19 +131,6 @@ export const tokenForms: ReadonlyArray<TokenForm> = [
     { words: ["priv", "secret", "mnemonic", "wallet", "signer", "deployer"], minWord: 64 },
     /(?:priv|secret|mnemonic|wallet|signer|deployer)[0-9A-Za-z_ -]{0,32}["'`]{0,2}[ \t]{0,3}[:=][ \t]{0,3}["'`]?((?:0x)?[0-9a-f]{64})(?![0-9A-Za-z])/gi
   ),
-  form(
-    "Bitcoin key for import",
-    { words: [], minWord: 51 },
-    /(?<![0-9A-Za-z])(?:5[HJK][1-9A-HJ-NP-Za-km-z]{49}|[KL][1-9A-HJ-NP-Za-km-z]{51})(?![0-9A-Za-z])/g
-  ),
-  form("Extended private key", ["prv"], /(?<![0-9A-Za-z])[xyzt]prv[1-9A-HJ-NP-Za-km-z]{100,112}/g),
-  form("Nostr private key", ["nsec1"], /(?<![0-9A-Za-z])nsec1[02-9ac-hj-np-z]{50,60}/g),
-  form(
-    "Stellar secret seed",
-    { words: [], minWord: 56 },
-    /(?<![0-9A-Za-z])S[A-D][A-Z2-7]{54}(?![0-9A-Za-z])/g
-  ),
-  form("PuTTY or minisign secret", ["rwrty0iy"], /(?<![0-9A-Za-z+/])RWRTY0Iy[0-9A-Za-z+/]{100,240}={0,2}/g),
   form(
     "Ansible Vault",
     ["$ansible_vault"],
@@ -210,6 +153,22 @@ export const tokenForms: ReadonlyArray<TokenForm> = [
     "access parameter of a signed URL",
     ["accesskeyid="],
     /[?&](?:AWSAccessKeyId|OSSAccessKeyId)=[^&\s"'<>]{4,200}&[^\s"'<>]{0,400}?Signature=([0-9A-Za-z%+/=_-]{16,1024})/g
+  ),
+  form(
+    "one-time code in a URL",
+    ["code=", "ticket=", "otp=", "magic="],
+    /[?&](?:code|ticket|otp|magic)=([0-9A-Za-z_.~-]{20,512})/g,
+    looksRandom
+  ),
+  form(
+    "key in a URL",
+    ["infura.io", "alchemy.com", "quiknode.pro", "appid="],
+    /infura\.io\/v3\/([0-9a-f]{32})|\.alchemy\.com\/v2\/([0-9A-Za-z_-]{32})|quiknode\.pro\/([0-9a-f]{40})|[?&]appid=([0-9a-f]{32})/g
+  ),
+  form(
+    "key of Solana",
+    ["secret", "private", "keypair", "solana", "wallet"],
+    /(?:secret|private|keypair|solana|wallet)[^\n[]{0,40}\[((?:[0-9]{1,3},\s{0,2}){63}[0-9]{1,3})\]/gi
   ),
   // Webhook URLs whose path is the secret
   form(
@@ -273,6 +232,8 @@ export const tokenForms: ReadonlyArray<TokenForm> = [
   )
 ]
 
+const tokenForms: ReadonlyArray<TokenForm> = [...markedKinds, ...contextForms]
+
 /** The triggers of each form. */
 export const tokenTriggers: ReadonlyArray<ReadonlyArray<string>> = tokenForms.map(({ words }) => words)
 
@@ -290,7 +251,7 @@ export function* findTokens(
     if (tokenForm.words.length > 0 && !scan.has(first + index)) continue
     for (const match of text.matchAll(tokenForm.form)) {
       const secret = match.slice(1).find((group) => group !== undefined) ?? match[0]
-      if (isPlaceholder(secret)) continue
+      if (!tokenForm.isSecret(secret, match)) continue
       const start = match.index + match[0].lastIndexOf(secret)
       found.push({ start, end: start + secret.length })
     }

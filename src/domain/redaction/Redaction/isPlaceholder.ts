@@ -12,7 +12,7 @@ const words = new Set(
 
 /** Whether a text is a placeholder for a secret: `${TOKEN}`, `<your key>`, `***`, `xxxx`, `changeme`, `[REDACTED]`. */
 export const isPlaceholder = (text: string): boolean => {
-  if (/^[<[{(%]|^ENC[([]|^@@|^\$[A-Za-z_{(]|[>\]})%]$|\.\.\.|…|\{\{|\$\{/.test(text)) return true
+  if (/^[<[{(%]|^ENC[([]|^@@|^\$[A-Za-z_{(]|[>\]})%]$|\.\.\.|…|\\u2026|\{\{|\$\{/.test(text)) return true
   const lower = trimTrailing(text.toLowerCase().replace(/^['"`]+/, ""), "'\"`.,;:!?")
   if (words.has(lower) || /^(.)\1*$/.test(lower)) return true
   return (
@@ -21,6 +21,10 @@ export const isPlaceholder = (text: string): boolean => {
     countsUp(lower)
   )
 }
+
+/** Whether a token of a vendor's form is filled with a placeholder. Random tokens practically never are. */
+export const isFiller = (token: string): boolean =>
+  /(.)\1{11,}|x{6,}|example|placeholder|redacted/i.test(token) || countsUp(token.toLowerCase())
 
 /** Ordered runs of letters or digits, as in examples. */
 const counting = /(?:01)?23456(?:789?0?)?|12345(?:6789?0?)?|abcde(?:f(?:gh[a-z]{0,18})?)?/g

@@ -88,6 +88,107 @@ const followers: ReadonlyArray<string> = [
   "aeiloyzw"
 ]
 
+/** Frequencies of letters in European languages, in per mille, from `a` on. */
+const frequencies = [
+  82, 15, 28, 43, 127, 22, 20, 61, 70, 2, 8, 40, 24, 67, 75, 19, 1, 60, 63, 91, 28, 10, 24, 2, 20, 2
+]
+
+/** Share of letter pairs of a written text that {@link followers} lists. */
+const FOLLOWING = 0.96
+
+/** The cost of a letter after another one, or after none, in nats, under a model of written text. */
+const letterCosts: ReadonlyArray<ReadonlyArray<number>> = [...followers, ""].map((common) => {
+  const isCommon = (index: number): boolean => common.includes(String.fromCharCode(0x61 + index))
+  const sum = (wanted: boolean): number =>
+    frequencies.reduce((total, frequency, index) => total + (isCommon(index) === wanted ? frequency : 0), 0)
+  return frequencies.map((frequency, index) => {
+    const share = common === "" ? 1 : isCommon(index) ? FOLLOWING : 1 - FOLLOWING
+    return -Math.log((share * frequency) / sum(common !== "" && isCommon(index)))
+  })
+})
+
+/** Classes of characters: lower case, upper case, digit, sign. */
+const classOf = (code: number): number =>
+  code >= 0x61 && code <= 0x7a ? 0 : code >= 0x41 && code <= 0x5a ? 1 : code >= 0x30 && code <= 0x39 ? 2 : 3
+
+/** The cost of a class after another one in written text; the last two rows: after several capitals, and at the start. */
+const classCosts = [
+  [0.87, 0.03, 0.03, 0.07],
+  [0.4, 0.48, 0.04, 0.08],
+  [0.05, 0.05, 0.8, 0.1],
+  [0.5, 0.2, 0.2, 0.1],
+  [0.03, 0.87, 0.03, 0.07],
+  [0.55, 0.25, 0.15, 0.05]
+].map((shares) => shares.map((share) => -Math.log(share)))
+
+/** The cost of a digit, of a sign that joins words, and of any other. */
+const DIGIT_COST = Math.log(10)
+const JOINT_COST = Math.log(4)
+const SIGN_COST = Math.log(120)
+
+/** The negative logarithm of a text's probability under a model of written text: words, names and numbers. */
+const costAsText = (text: string): number => {
+  let cost = 0
+  let previous = 5
+  let letter = 26
+  for (let index = 0; index < text.length; index++) {
+    const code = text.charCodeAt(index)
+    const next = classOf(code)
+    cost += classCosts[previous]?.[next] ?? 0
+    const current = next < 2 ? (code & 0x1f) - 1 : 26
+    cost +=
+      next < 2
+        ? (letterCosts[letter]?.[current] ?? 0)
+        : next === 2
+          ? DIGIT_COST
+          : code === 0x2d || code === 0x2e || code === 0x5f
+            ? JOINT_COST
+            : SIGN_COST
+    previous = next === 1 && (previous === 1 || previous === 4) ? 4 : next
+    letter = current
+  }
+  return cost
+}
+
+/** Minimum share of digits in a token that keeps to one case and is drawn. Words of one case have none. */
+const MIN_DIGITS = 0.08
+
+/** The nats of a character of a token that keeps to a part of its kind's alphabet: hexadecimal digits, or digits and one case. */
+const natsOf = (part: string, nats: number): number => {
+  if (/^[0-9a-f]*$/i.test(part)) return Math.min(Math.log(16), nats)
+  const isOneCase = /^[^a-z]*$|^[^A-Z]*$/.test(part) && count(part, /[0-9]/g) > MIN_DIGITS * part.length
+  return isOneCase ? Math.min(Math.log(38), nats) : nats
+}
+
+/**
+ * How much more likely the parts of a token are drawn from their alphabets than written, as a logarithm: the likelihood ratio of both. Of
+ * values that are drawn, practically none has a negative one: it is below `-x` with a probability of at most `e^-x` (Markov's inequality).
+ */
+export const randomness = (parts: ReadonlyArray<string | undefined>, nats: ReadonlyArray<number>): number => {
+  let ratio = 0
+  for (let index = 0; index < parts.length; index++) {
+    const part = parts[index]
+    if (part !== undefined) ratio += costAsText(part) - part.length * natsOf(part, nats[index] ?? 0)
+  }
+  return ratio
+}
+
+/** The randomness below which a short token is a written one: the shorter, the more random values differ. */
+const TOLERANCE = 20
+
+/**
+ * Whether the parts of a token of a vendor's form are drawn from their alphabets rather than written. `evidence` speaks for a token, in nats:
+ * that of its prefix.
+ */
+export const isDrawn = (
+  parts: ReadonlyArray<string | undefined>,
+  nats: ReadonlyArray<number>,
+  evidence = 0
+): boolean => {
+  const length = parts.reduce((total, part) => total + (part?.length ?? 0), 0)
+  return randomness(parts, nats) + evidence > Math.min(0, length / 2 - TOLERANCE)
+}
+
 export const isUuid = (token: string): boolean =>
   /^\{?[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\}?$/i.test(token)
 

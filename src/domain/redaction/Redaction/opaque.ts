@@ -17,7 +17,8 @@ export const isOpaque = (value: string): boolean =>
     (value.length >= MIN_OPAQUE && hasDigit(value) && hasLetter(value) && !isWordLike(value)))
 
 /** A word with an optional number, compound words (`Uint8Array`), or a number. */
-const PIECE = "(?:[A-Z]{0,3}[a-z]+[A-Z]?[0-9]{0,4}(?:[A-Z][a-z]{2,}[0-9]{0,4})*|[A-Z]+[0-9]{0,4}|[0-9]+)"
+const PIECE =
+  "(?:[A-Z]{0,3}[a-z]+[A-Z]?[0-9]{0,4}(?:[A-Z][a-z]{2,}[0-9]{0,4})*|[a-z]+[24][a-z]+|[A-Z]+[0-9]{0,4}|[0-9]+)"
 
 const written = new RegExp(`^(?:#|~?/|\\.{1,2}/)?${PIECE}(?:[-_./:]${PIECE})*/?$`)
 
@@ -25,7 +26,9 @@ const written = new RegExp(`^(?:#|~?/|\\.{1,2}/)?${PIECE}(?:[-_./:]${PIECE})*/?$
 export const isWordLike = (text: string): boolean => written.test(text)
 
 /** Whether a text is an absolute or relative path of words. */
-export const isPath = (text: string): boolean => /^(?:~?\/|\.{1,2}\/)/.test(text) && isWordLike(text)
+export const isPath = (text: string): boolean =>
+  /^(?:~?\/|\.{1,2}\/)/.test(text) &&
+  isWordLike(text.replaceAll(/\/:|[{}*]/g, "/").replaceAll(/\/{2,}/g, "/"))
 
 /** Whether a text is code that yields a value: a call or a subscript. Credentials do not contain these signs. */
 export const isExpression = (text: string): boolean => /[[(]$|[\w)][([]/.test(text)

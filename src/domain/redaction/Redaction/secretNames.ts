@@ -22,7 +22,7 @@ const harmlessKeyWords = words(
     "message json dict data shortcut hot field registry arrow enter escape tab left right up down any host site project metric config " +
     "route query hash event react query item list state dedupe deduplication routing range composite candidate natural surrogate " +
     "alternate entity record resource property attribute locale label color theme sku product category parent child node tag header meta websocket socket image file asset media photo avatar video blob upload attachment document doc " +
-    "page content chunk shard bucket lock job task queue message topic stream channel room thread"
+    "i page content chunk shard bucket lock job task queue message topic stream channel room thread"
 )
 
 /** Last words of names that are not secret, whatever precedes them: `token_id`, `password_hash`, `session_expires_at`. */

@@ -137,3 +137,6 @@ export const keyTriggers =
   "key token secret credential bearer schlüssel zugriff zugang geheim clé jeton clave llave credencia chave chiav credenzial sleutel klucz klíč anahtar nyckel nøgle nøkkel avain kulcs chei kunci khóa".split(
     " "
   )
+
+/** A label that ends in a word for passwords. */
+export const passwordLabel = new RegExp(`(?:^|[^\\p{L}\\p{N}_])(?:${passwordWords})$`, "iu")

@@ -32,14 +32,16 @@ const armour =
   /(?:\\+[nr]|[\s,]+|(?:Proc-Type|DEK-Info|Comment|Version|Hash|Charset|Private-MAC|Private-Hash): ?[\w.,:() -]{0,100}|[0-9A-Za-z+/=]{16,}|=?[0-9A-Za-z+/=]{1,15}(?=[\s\\"'-]|$)){0,4000}/y
 
 /**
- * Finds JSON Web Tokens, signed or encrypted: three or five parts, beginning with the header. Yields after some
+ * Finds JSON Web Tokens, signed or encrypted: three or five parts, beginning with the header; the second is empty without an encrypted key
+ * (RFC 7516). Yields after some
  * candidates, because decoding one takes up to 10 µs.
  */
 export function* findJwts(text: string): Generator<void, ReadonlyArray<TextRange>> {
   if (!text.includes("eyJ")) return []
   const found: Array<TextRange> = []
   let candidates = 0
-  const form = /eyJ[0-9A-Za-z_-]{10,2048}\.[0-9A-Za-z_-]{4,}(?:\.[0-9A-Za-z_-]*(?:\.[0-9A-Za-z_-]+){0,2})?/y
+  const form =
+    /eyJ[0-9A-Za-z_-]{10,2048}\.(?:[0-9A-Za-z_-]{4,}|(?=\.))(?:\.[0-9A-Za-z_-]*(?:\.[0-9A-Za-z_-]+){0,2})?/y
   for (let start = text.indexOf("eyJ"); start !== -1; start = text.indexOf("eyJ", start)) {
     if (++candidates % MATCHES_PER_STEP === 0) yield
     form.lastIndex = start

@@ -18,10 +18,10 @@ export interface DrawnMatch {
 const printable = Array.from({ length: 94 }, (_, index) => String.fromCharCode(33 + index)).join("")
 
 /**
- * Draws texts from regular expressions of literals, classes, groups and bounded repetitions. Assertions of the context, such as `(?<!…)`,
+ * Draws the shortest and longest texts of every alternative of a regular expression of literals, classes, groups and bounded repetitions. Assertions of the context, such as `(?<!…)`,
  * are skipped.
  */
-export const drawMatches = (pattern: RegExp, draw: SeededRandom) => {
+export const drawMatches = (pattern: RegExp, draw: SeededRandom): ReadonlyArray<() => DrawnMatch> => {
   const source = pattern.source
   let at = 0
   const parseAlternatives = (): ReadonlyArray<ReadonlyArray<Part>> => {
@@ -64,16 +64,9 @@ export const drawMatches = (pattern: RegExp, draw: SeededRandom) => {
     }
   }
   const root = parseAlternatives()
-  const classes: Array<Part> = []
-  let widest = root.length
-  const collect = (alternatives: ReadonlyArray<ReadonlyArray<Part>>) => {
-    widest = Math.max(widest, alternatives.length)
-    for (const part of alternatives.flat()) {
-      if (part.alternatives.length === 0) classes.push(part)
-      else collect(part.alternatives)
-    }
-  }
-  collect(root)
+  const widthOf = (alternatives: ReadonlyArray<ReadonlyArray<Part>>): number =>
+    Math.max(alternatives.length, ...alternatives.flat().map((part) => widthOf(part.alternatives)))
+  const widest = widthOf(root)
   /** Writes the given alternative of every group, or its last, with as many characters as `countOf` says. */
   const write = (alternative: number, countOf: (part: Part) => number): DrawnMatch => {
     let secret: string | undefined
@@ -92,13 +85,5 @@ export const drawMatches = (pattern: RegExp, draw: SeededRandom) => {
   }
   const ofAlternatives = (countOf: (part: Part) => number): ReadonlyArray<() => DrawnMatch> =>
     Array.from({ length: widest }, (_, alternative) => () => write(alternative, countOf))
-  return {
-    /** The shortest and longest texts of every alternative. */
-    atLimits: [...ofAlternatives(({ min }) => min), ...ofAlternatives(({ max }) => max)],
-    /** The same with one character fewer in one of the shortest parts, or one more in one of the longest. */
-    beyondLimits: classes.flatMap((beyond) => [
-      ...(beyond.min > 0 ? ofAlternatives((part) => part.min - Number(part === beyond)) : []),
-      ...ofAlternatives((part) => part.max + Number(part === beyond))
-    ])
-  }
+  return [...ofAlternatives(({ min }) => min), ...ofAlternatives(({ max }) => max)]
 }

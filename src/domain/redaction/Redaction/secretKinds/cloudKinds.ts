@@ -1,80 +1,96 @@
-import { base62, base64, dotted, hex, kind, uuid, word } from "./SecretKind.ts"
-
-/** Clouds, hosting, networks, databases and vaults. */
-// oxfmt-ignore
-export const cloudKinds = [
-  kind("AWS access key id", "AKIA ASIA ABIA ACCA A3T", "[0-9A-Z]{14,20}", "gitleaks", "digit"),
-  kind("AWS Bedrock key", "ABSK", base64(90), "gitleaks"),
-  kind("AWS Bedrock short-lived key", "bedrock-api-key-", base64(24), "gitleaks"),
-  kind("AWS MWS or SES secret", "amzn.mws. amzn1.oa2-cs.v1.", "[0-9A-Za-z-]{32,128}", "kingfisher", "digit"),
-  kind("AWS AppSync key", "da2-", "[a-z0-9]{24,32}", "trufflehog", "random"),
-  kind("AWS session token", "FwoGZXIvYXdz IQoJb3JpZ2lu AQoDYXdz AQoEXAMPLE", base64(40), "github"),
-  kind("Google OAuth client secret", "GOCSPX-", word(20), "gitleaks"),
-  kind("Google OAuth access token", "ya29.", dotted(20), "gitleaks", "digit"),
-  kind("Google OAuth refresh token", "1//0 1//", word(36), "provider", "random"),
-  kind("Google storage HMAC key id", "GOOG1E GOOG", "[A-Z0-9]{20,64}", "github", "random"),
-  kind("Firebase Cloud Messaging server key", "AAAA", "[0-9A-Za-z_-]{7}:[0-9A-Za-z_-]{100,200}", "provider"),
-  kind("Alibaba access key id", "LTAI", base62(12), "gitleaks", "random"),
-  kind("Alibaba STS key id or token", "STS.", base62(16), "betterleaks", "random"),
-  kind("Alibaba STS token", "CAIS", base64(60), "betterleaks", "random"),
-  kind("Tencent secret id", "AKID", "[0-9A-Za-z]{28,40}", "gitlab", "random"),
-  kind("Volcengine key id", "AKLT AKTP", base64(40), "github", "random"),
-  kind("Yandex API key", "AQVN", word(30), "gitleaks", "random"),
-  kind("Yandex static access key", "YC", word(36), "gitleaks", "random"),
-  kind("Yandex IAM token", "t1.", "[0-9A-Za-z_=-]{4,1024}\\.[0-9A-Za-z_-]{40,200}={0,2}", "gitleaks"),
-  kind("Yandex OAuth token", "y0_ y0__ y1_ y2_ y3_", word(50), "gitlab"),
-  kind("DigitalOcean token", "dop_v1_ doo_v1_ dor_v1_ dosp_v1_", hex(40), "gitleaks"),
-  kind("Heroku key", "HRKU-", word(30), "gitleaks", "digit"),
-  kind("Fly.io token", "fo1_", word(40), "gitleaks"),
-  kind("Fly.io macaroon", "fm1r_ fm1a_ fm2_", base64(60), "gitleaks"),
-  kind("Fly.io header", "FlyV1", "[ \\t][0-9A-Za-z+/=_,-]{60,2048}", "trufflehog", "digit"),
-  kind("Render key", "rnd_", base62(24), "betterleaks", "random"),
-  kind("Netlify token", "nfp_ nfc_ nfo_ nfu_ nfb_", base62(30), "github", "random"),
-  kind("Deno Deploy token", "ddp_ ddw_ ddo_", base62(30), "trufflehog", "random"),
-  kind("Cloudflare token", "cfut_ cfat_ cfk_ cf_", word(32), "trufflehog", "random"),
-  kind("Cloudflare origin CA key", "v1.0-", "[0-9a-f]{20,24}-[0-9a-f]{80,171}", "gitleaks"),
-  kind("Scaleway key", "SCW", "[0-9A-Z]{17}", "provider", "random"),
-  kind("Scaleway secret key with prefix", "scw_", uuid, "github"),
-  kind("Exoscale key", "EXO", base62(24), "betterleaks", "random"),
-  kind("UpCloud token", "ucat_", base62(20), "betterleaks", "random"),
-  kind("Salad Cloud key", "salad_cloud_", "[0-9A-Za-z]{1,8}_[0-9A-Za-z]{16,256}", "trufflehog"),
-  kind("Supabase token", "sbp_ sbp_oauth_ sbp_v0_", base62(30), "trufflehog", "digit"),
-  kind("Supabase secret key", "sb_secret_", word(20), "betterleaks", "digit"),
-  kind("PlanetScale token", "pscale_tkn_ pscale_pw_ pscale_oauth_ pscale_app_secret_", dotted(24), "gitleaks"),
-  kind("Neon key", "napi_", base62(40), "betterleaks"),
-  kind("Aiven password", "AVNS_", word(16), "github"),
-  kind("Aiven token", "aivenv1", dotted(100), "github"),
-  kind("CockroachDB Cloud key", "CCDB1_", "[0-9A-Za-z]{22}_[0-9A-Za-z]{30,64}", "betterleaks"),
-  kind("MongoDB Atlas service account secret", "mdb_sa_sk_", word(30), "betterleaks"),
-  kind("DataStax Astra token", "AstraCS:", "[0-9A-Za-z:]{20,256}", "betterleaks"),
-  kind("Clickhouse Cloud secret", "4b1d", base62(38), "gitleaks"),
-  kind("Confluent secret", "cflt", base64(40), "github", "random"),
-  kind("Elastic Cloud key", "essu_ essa_", base64(40), "betterleaks"),
-  kind("Databricks token", "dapi dkea dose dsapi doauth", "[0-9a-f]{28,64}(?:-[0-9])?", "gitleaks", "digit"),
-  kind("dbt token", "dbtu_ dbtc_ dbts_", dotted(30), "github", "random"),
-  kind("Prefect key", "pnu_ pnb_", base62(30), "gitleaks", "random"),
-  kind("Pulumi token", "pul-", hex(32), "gitleaks", "digit"),
-  kind("Vault token", "hvs. hvb. hvr.", word(20), "gitleaks", "random"),
-  kind("Vault legacy token", "s. b. r.", "[0-9A-Za-z]{24}(?:\\.[0-9A-Za-z]{5})?", "gitleaks", "random"),
-  kind("Terraform Cloud header", "atlasv1.", "[0-9A-Za-z_=-]{40,200}", "gitleaks"),
-  kind("Doppler token", "dp.pt. dp.sa. dp.scim. dp.audit. dp.ct.", base62(36), "trufflehog"),
-  kind("Doppler service token", "dp.st.", "(?:[0-9a-z_-]{2,35}\\.)?[0-9A-Za-z]{36,64}", "trufflehog"),
-  kind("Infisical token", "st.", "[0-9a-f]{24}\\.[0-9a-f]{32}\\.[0-9a-f]{32}", "provider"),
-  kind("1Password secret key", "A3-", "[0-9A-Z]{6}-(?:[0-9A-Z]{11}|[0-9A-Z]{6}-[0-9A-Z]{5})(?:-[0-9A-Z]{5}){3}", "gitleaks"),
-  kind("1Password service account token", "ops_eyJ", base64(60), "gitleaks"),
-  kind("Tailscale key", "tskey-", "[a-z]{2,16}-[0-9A-Za-z]{8,64}(?:-[0-9A-Za-z]{8,64})?", "trufflehog"),
-  kind("Defined Networking key", "dnkey-", "[0-9A-Za-z_=-]{40,256}", "gitleaks", "digit"),
-  kind("ngrok key", "cr_ ak_", base62(25), "kingfisher", "random"),
-  kind("age secret key", "AGE-SECRET-KEY-1 AGE-PLUGIN-", "[0-9A-Z-]{40,200}", "gitleaks"),
-  kind("OpenShift token", "sha256~", word(40), "gitleaks"),
-  kind("Rancher token", "token-", "[0-9a-z]{5}:[0-9a-z]{40,64}", "provider"),
-  kind("Kubernetes bootstrap or K3s token", "K10", "[0-9a-f]{40,64}::[^\\s\"']{8,100}", "provider"),
-  kind("Docker Swarm token or key", "SWMTKN-1- SWMKEY-1-", "[0-9A-Za-z+/-]{40,128}", "betterleaks"),
-  kind("Artifactory key", "AKCp AKC", base62(56), "gitleaks"),
-  kind("Artifactory reference token", "cmVmd", base62(50), "gitleaks"),
-  kind("Endor Labs key", "endr+", word(14), "trufflehog", "digit"),
-  kind("InfluxDB v3 token", "apiv3_", word(40), "provider"),
-  kind("Akamai client or access token", "akab-", "[0-9A-Za-z]{16}-[0-9A-Za-z]{12,32}", "provider", "digit"),
-  kind("Entra refresh token", "0.A 1.A", "[0-9A-Za-z_-]{30,200}\\.Ag[0-9A-Za-z_-]{100,2048}", "trufflehog"),
-  kind("NATS seed", "SU SA SC SN SO SX", "[A-Z2-7]{56}", "provider", "random")
-]
+/** Clouds, hosting, networks, databases and vaults; columns as in {@link parseKinds}. */
+export const cloudKinds = `
+AWS | AKIA ASIA ABIA ACCA | {N16}
+AWS | A3T | {N17}
+AWS Bedrock | ABSK | {B109-269}{P0-2}
+AWS Bedrock | bedrock-api-key- | {B120-400}{P0-2}
+Amazon SP, MWS | amzn.mws. | {uuid}
+Amazon SP, MWS | amzn1.oa2-cs.v1. | {h64}
+AWS AppSync | da2- | {n26}
+AWS session | FwoGZXIvYXdz IQoJb3JpZ2lu AQoDYXdz AQoEXAMPLE | {B200-1200}{P0-2}
+Google OAuth | GOCSPX- | {U28}
+Google OAuth | ya29. | {D60-400}
+Google OAuth | 1//0 1// | {U60-120}
+Google Cloud storage | GOOG1E | {N55}
+Google Cloud storage | GOOG | {N20}
+Google AI, Maps | AIza | {U35}
+Firebase messaging | AAAA | {U7}:{U140}
+Alibaba Cloud | LTAI | {A17-21}
+Alibaba Cloud | STS. | {A24-40}
+Alibaba Cloud | CAIS | {B200-700}{P0-2}
+Tencent Cloud | AKID | {A32}
+Volcengine | AKLT AKTP | {B44-64}{P0-2}
+Baidu Cloud | bce-v3/ALTAK- | {A21}/{h40}
+Yandex Cloud | AQVN | {U35-38}
+Yandex Cloud | YC | {U38}
+Yandex Cloud | t1. | {U100-400}{P0-2}.{U86}{P0-2}
+Yandex OAuth | y0_ y0__ y1_ y2_ y3_ | {U55}
+DigitalOcean | dop_v1_ doo_v1_ dor_v1_ dosp_v1_ | {h64}
+Heroku | HRKU- | AA{U58} {uuid}
+Fly.io | fo1_ | {U43}
+Fly.io | fm1r_ fm1a_ fm2_ | {B100-700}{P0-3}
+Render | rnd_ | {A28}
+Netlify | nfp_ nfc_ nfo_ nfu_ nfb_ | {A36}
+Deno Deploy | ddp_ ddw_ ddo_ | {A36}
+Cloudflare | cfut_ cfat_ cfk_ | {A40}{h8}
+Cloudflare | cf_ | {U40}
+Cloudflare origin CA | v1.0- | {h24}-{h146} {U171}
+Scaleway | SCW | {N17}
+Scaleway | scw_ | {uuid}
+Exoscale | EXO | {A24-27}
+UpCloud | ucat_ | {A26}
+Salad Cloud | salad_cloud_ | {A1-7}_{A24-235}
+Supabase | sbp_ sbp_oauth_ sbp_v0_ | {A40}
+Supabase | sb_secret_ | {U22}_{U8} {U31}
+PlanetScale | pscale_tkn_ pscale_pw_ pscale_oauth_ pscale_app_secret_ | {D32-64}
+Neon | napi_ | {n64}
+Aiven | AVNS_ | {U19}
+Aiven | aivenv1 | {D150-300}
+CockroachDB | CCDB1_ | {A22}_{A40}
+MongoDB Atlas | mdb_sa_sk_ | {U40}
+DataStax Astra | AstraCS: | {A24}:{h64}
+ClickHouse Cloud | 4b1d | {A38}
+Confluent Cloud | cflt | {B60}
+Elastic | essu_ essa_ | {B60-120}{P0-2}
+Databricks | dapi dkea dose dsapi doauth | {h32}
+dbt | dbtu_ dbtc_ dbts_ | {D40-60}
+Prefect | pnu_ pnb_ | {A36}
+Pulumi | pul- | {h40}
+HashiCorp Vault | hvs. hvb. hvr. | {U24-200}
+HashiCorp Vault | s. b. r. | {A24}
+HashiCorp Terraform | - | {A14}.atlasv1.{U60-70}
+HashiCorp Terraform | atlasv1. | {U60-70}
+Doppler | dp.pt. dp.sa. dp.scim. dp.audit. dp.ct. | {A40-44}
+Doppler | dp.st. | {U2-35}.{A40-44} {A40-44}
+Infisical | st. | {h24}.{h32}.{h32}
+1Password | A3- | {N6}-{N11}-{N5}-{N5}-{N5} {N6}-{N6}-{N5}-{N5}-{N5}-{N5}
+1Password | ops_eyJ | {B250-900}{P0-3}
+Tailscale | tskey-auth- tskey-api- tskey-client- tskey-scim- tskey-webhook- | {A10-17}-{A24-34} {A12-64}
+Tailscale | tskey- | {l2-16}-{A10-17}-{A24-34}
+NetBird | nbp_ | {A36}
+Defined Networking | dnkey- | {U26}-{U52} {U79}
+ngrok | cr_ ak_ | {A27}
+age | AGE-SECRET-KEY-1 | {C58}
+age | AGE-PLUGIN- | {N4-20}-1{C40-120}
+OpenShift | sha256~ | {U43}
+Rancher | token- | {n5}:{n54}
+Kubernetes, K3s | K10 | {h64}::server:{h32} {h64}::{V12-100}
+Docker Swarm | SWMTKN-1- | {n50}-{n25}
+Docker Swarm | SWMKEY-1- | {B43}
+JFrog | AKCp | {A69}
+JFrog | AKC | {A60-70}
+JFrog | cmVmdGtu | {A56}
+JFrog | cmVmd | {A59}
+Endor Labs | endr+ | {U16}
+InfluxDB | apiv3_ | {U86}
+Akamai | akab- | {n16}-{n16}
+Microsoft Entra | 0.A 1.A | {U50-200}.Ag{U250-1000}
+NATS | SUA SAA SCA SNA SOA SXA | {S55}
+NATS | SU SA SC SN SO SX | {S56}
+Azure | - | {B32-76}+ASt{B6-10}{P0-2} {B32-76}+ACR{B6-10}{P0-2} {B32-76}+ABa{B6-10}{P0-2} {B32-76}+AMC{B6-10}{P0-2}
+Azure | - | {B32-76}+ARm{B6-10}{P0-2} {B32-76}+ASb{B6-10}{P0-2} {B32-76}+AEh{B6-10}{P0-2} {B32-76}+ARe{B6-10}{P0-2}
+Azure | - | {B32-76}+AES{B6-10}{P0-2} {B32-76}+APR{B6-10}{P0-2} {B32-76}ASsb{B4-10}{P0-2} {U32-80}AzFu{U4-10}{P0-2}
+Azure | - | {B32-80}ACDb{B4-10}{P0-2} {B32-80}AIoT{B4-10}{P0-2} {B32-80}APIM{B4-10}{P0-2} {B32-80}AzCa{B4-10}{P0-2}
+Azure | - | {B32-80}AzSe{B4-10}{P0-2} {B32-80}AzEv{B4-10}{P0-2} {B32-80}AzRe{B4-10}{P0-2} {B32-80}AzAp{B4-10}{P0-2}
+Azure | - | {A40-60}JQQJ9{A20-40} {A76}AZDO{A4} {E3}{d1}Q~{E28-36}
+`

@@ -1,70 +1,91 @@
-import { base62, base64, dotted, hex, kind, uuid, word } from "./SecretKind.ts"
-
-/** Payments, commerce, messaging and mail. */
-// oxfmt-ignore
-export const commerceKinds = [
-  kind("Stripe key", "sk_live_ sk_test_ rk_live_ rk_test_ sk_prod_ rk_prod_ sk_org_live_ sk_org_test_",
-    "[0-9A-Za-z_-]{10,255}", "gitleaks", "digit"),
-  kind("Stripe or other webhook signing secret", "whsec_", "[0-9A-Za-z+/_-]{20,512}={0,2}", "github", "digit"),
-  kind("Stripe client secret of a payment", "pi_ seti_ cs_live_ cs_test_", "[0-9A-Za-z]{14,40}_secret_[0-9A-Za-z]{16,64}", "trufflehog"),
-  kind("Square token", "sq0atp- sq0csp- sq0idp- sandbox-sq0atp- sandbox-sq0csp- sq0acp- sq0csb- sandbox-sq0csb-",
-    word(20), "gitleaks", "digit"),
-  kind("Square access token", "EAAA", "[0-9A-Za-z_=-]{22,128}", "gitleaks", "random"),
-  kind("PayPal, Braintree token", "access_token$production$ access_token$sandbox$", "[0-9a-z]{16}\\$[0-9a-f]{32}", "kingfisher"),
-  kind("Braintree tokenization key", "production_ sandbox_", "[0-9a-z]{8}_[0-9a-z]{16}", "gitlab", "random"),
-  kind("EasyPost key", "EZAK EZTK", base62(40), "gitleaks"),
-  kind("Flutterwave key", "FLWSECK- FLWSECK_TEST- FLWSECK_TEST FLWSECK_LIVE-", "[0-9A-Za-z]{12,64}(?:-X)?", "gitleaks", "digit"),
-  kind("Shopify token", "shpat_ shpca_ shppa_ shpss_ shptka_ shpua_", base62(28), "gitleaks", "digit"),
-  kind("Shippo token", "shippo_live_ shippo_test_", hex(36), "gitleaks"),
-  kind("Duffel token", "duffel_live_ duffel_test_", "[0-9A-Za-z_=-]{36,64}", "gitleaks"),
-  kind("Razorpay key", "rzp_live_ rzp_test_", base62(12), "trufflehog", "random"),
-  kind("Paystack key", "sk_live_ sk_test_ sk_", hex(38), "trufflehog", "digit"),
-  kind("Adyen key", "AQE", "[0-9A-Za-z]{1,8}h?m[0-9A-Za-z+/]{40,300}={0,2}-[0-9A-Za-z+/=]{20,60}-[^\\s\"']{8,32}", "github"),
-  kind("Mollie key", "live_ test_ access_", base62(28), "github", "random"),
-  kind("Plaid token", "access-sandbox- access-development- access-production-", uuid, "gitleaks"),
-  kind("Mercury token", "mercury_production_ secret-token:mercury_production_", "[0-9A-Za-z_]{30,128}", "betterleaks"),
-  kind("Ramp secret", "ramp_sec_ ramp_id_", base62(30), "trufflehog"),
-  kind("Paddle key", "pdl_live_apikey_ pdl_sdbx_apikey_ pdl_ntfset_", "[0-9A-Za-z_]{26,128}", "betterleaks"),
-  kind("Polar token", "polar_at_ polar_oat_ polar_pat_ polar_whs_ polar_cst_ polar_rt_", base62(20), "betterleaks"),
-  kind("Midtrans key", "Mid-server- SB-Mid-server-", word(16), "betterleaks", "random"),
-  kind("Xendit key", "xnd_production_ xnd_development_", base62(24), "provider"),
-  kind("Asaas key", "$aact_prod_ $aact_hmlg_ $aact_", "[0-9A-Za-z_:-]{20,256}={0,2}", "betterleaks"),
-  kind("Pagar.me key", "ak_live_ ak_test_", base62(24), "trufflehog", "random"),
-  kind("Paymob key", "egy_sk_live_ are_sk_live_ egy_sk_test_", base62(16), "trufflehog", "digit"),
-  kind("Recharge key", "sk_1x1_ sk_1x3_ sk_2x2_ sk_5x1_ sk_10x1_ sk_test_1x1_ sk_test_1x3_", hex(48), "trufflehog"),
-  kind("Coinbase key name", "organizations/", `${uuid}/apiKeys/${uuid}`, "trufflehog"),
-  kind("Gemini exchange key", "master- account-", base62(20), "trufflehog", "random"),
-  kind("Alchemy token", "alcht_", base62(24), "github", "random"),
-  kind("Slack token", "xoxb- xoxp- xoxa- xoxr- xoxs- xoxo- xoxe- xoxe.xoxp- xoxe.xoxb- xoxc- xoxd- xoxa-2-",
-    "[0-9A-Za-z%+/=_-]{12,1024}", "gitleaks", "digit"),
-  kind("Slack app token", "xapp- xwfp-", "[0-9]-[0-9A-Z]{8,16}-[0-9]{8,16}-[0-9A-Za-z]{20,128}", "gitleaks"),
-  kind("Slack app token of another form", "xapp- xwfp-", "[0-9A-Za-z-]{30,256}", "github", "digit"),
-  kind("SendGrid key", "SG.", "[0-9A-Za-z_-]{16,32}\\.[0-9A-Za-z_-]{30,64}", "gitleaks"),
-  kind("SendGrid key of another form", "SG.", "[0-9A-Za-z_=.-]{60,80}", "gitleaks", "random"),
-  kind("Mailgun key", "key-", hex(28), "gitleaks", "digit"),
-  kind("Mailgun public validation key", "pubkey-", hex(28), "gitleaks", "digit"),
-  kind("Brevo key", "xkeysib- xsmtpsib-", "[0-9a-f]{40,64}-[0-9A-Za-z]{12,20}", "gitleaks"),
-  kind("MailerSend token", "mlsn.", base62(30), "betterleaks"),
-  kind("Twilio key", "SK", "[0-9a-f]{32}", "gitleaks", "digit"),
-  kind("Telnyx key", "KEY01", word(46), "betterleaks", "random"),
-  kind("Facebook token", "EAACEdEose0cBA", base62(16), "kingfisher"),
-  kind("Meta access token", "EAA", base62(60), "gitleaks", "random"),
-  kind("Instagram token", "IGQV IGQW IGAA", word(60), "gitlab", "random"),
-  kind("Threads token", "THQW THAA", word(60), "github", "random"),
-  kind("Oculus token", "OC|", "[0-9]{10,20}\\|[0-9a-f]{32}", "github"),
-  kind("TikTok, Pinterest token", "act. rft. pina_ pinr_", "[0-9A-Za-z_!.-]{24,256}", "github", "random"),
-  kind("Twitter app bearer token", "AAAAAAAAAAAAAAAAAAAAA", "[0-9A-Za-z%]{40,200}", "gitleaks"),
-  kind("LinkedIn token", "AQV AQW AQX WPL_AP1. WPL_AP0.", dotted(40), "github", "random"),
-  kind("DingTalk robot secret", "SEC", hex(60), "github"),
-  kind("Dropbox token", "sl. sl.u. sl.B", word(60), "gitleaks", "digit"),
-  kind("HubSpot token", "pat-na1- pat-eu1- pat-na2- pat-ap1- pat-na3-", uuid, "trufflehog"),
-  kind("Intercom token", "dG9rO", "[0-9A-Za-z+/]{50,64}={0,2}", "gitleaks"),
-  kind("eBay secret", "PRD-", "[0-9a-f]{8,12}(?:-[0-9a-f]{4}){3}-[0-9a-f]{4,12}", "betterleaks"),
-  kind("eBay sandbox secret", "SBX-", "[0-9a-f]{8,12}(?:-[0-9a-f]{4}){3}-[0-9a-f]{4,12}", "betterleaks"),
-  kind("eBay user token", "v^1.1#", "[0-9A-Za-z#^/+=.]{60,2048}", "provider"),
-  kind("Notify key of a government service", "gcntfy-", word(60), "betterleaks"),
-  kind("PubNub secret key", "sec-c-", base64(40), "provider"),
-  kind("PubNub publish key", "pub-c- sub-c-", uuid, "trufflehog"),
-  kind("Amazon Pay, Alexa token", "Atza| Atzr| amzn1.application-oa2-client.", base64(40), "provider"),
-  kind("WooCommerce key", "ck_ cs_", hex(36), "provider", "digit")
-]
+/** Payments, commerce, messaging and mail; columns as in {@link parseKinds}. */
+export const commerceKinds = `
+Stripe | sk_live_ sk_test_ rk_live_ rk_test_ sk_prod_ rk_prod_ sk_org_live_ sk_org_test_ | {A24-107}
+Stripe, Svix and other webhooks | whsec_ | {B32-88}{P0-2} {U32-88}
+Stripe | pi_ seti_ | {A24-32}_secret_{A24-32}
+Stripe | cs_live_ cs_test_ | {A40-70}_secret_{A24-32}
+Square | sq0atp- sandbox-sq0atp- | {U22}
+Square | sq0csp- sq0idp- sandbox-sq0csp- sq0acp- sq0csb- sandbox-sq0csb- | {U43}
+Square | EAAA | {U22-60}
+PayPal Braintree | access_token$production$ access_token$sandbox$ | {n16}\${h32}
+PayPal Braintree | production_ sandbox_ | {n8}_{n16}
+EasyPost | EZAK EZTK | {A54}
+Flutterwave | FLWSECK- FLWSECK_TEST- FLWSECK_LIVE- | {n32}-X {n12}
+Flutterwave | FLWSECK_TEST | {n12}
+Shopify | shpat_ shpca_ shppa_ shpss_ shptka_ shpua_ | {x32} {A32}
+Shippo | shippo_live_ shippo_test_ | {x40}
+Duffel | duffel_live_ duffel_test_ | {M43}
+Razorpay | rzp_live_ rzp_test_ | {A14}
+Paystack | sk_live_ sk_test_ | {h40}
+Paystack | sk_ | {h40}
+Adyen | AQE | {A1-4}hm{B60-120}{P0-2}-{B43}{P0-1}-{V16}
+Mollie | live_ test_ | {A30}
+Mollie | access_ | {A30-40}
+Plaid | access-sandbox- access-development- access-production- | {uuid}
+Mercury | mercury_production_ | {l3}_{A45}_yrucrem {W40-64}
+Ramp | ramp_sec_ | {A48}
+Ramp | ramp_id_ | {A40}
+Paddle | pdl_live_apikey_ pdl_sdbx_apikey_ | {n26}_{A22}_{A3}
+Paddle | pdl_ntfset_ | {n26}_{A24-40}
+Polar | polar_at_ polar_oat_ polar_pat_ polar_whs_ polar_cst_ polar_rt_ | {A43}
+Polar | polar_at_u_ polar_at_o_ polar_rt_u_ polar_rt_o_ | {A32-43}
+Midtrans | Mid-server- SB-Mid-server- | {U24}
+Xendit | xnd_production_ xnd_development_ | {A60}
+Asaas | $aact_prod_ $aact_hmlg_ $aact_ | {B60-164}{P0-2}::{B40-64}{P0-2} {Y60-200}
+Pagar.me | ak_live_ ak_test_ | {A30}
+Paymob | egy_sk_live_ are_sk_live_ egy_sk_test_ | {h64}
+ReCharge | sk_1x1_ sk_1x3_ sk_2x2_ sk_5x1_ sk_10x1_ sk_test_1x1_ sk_test_1x3_ | {h64}
+Coinbase | organizations/ | {uuid}/apiKeys/{uuid}
+Gemini exchange | master- account- | {A20}
+Alchemy | alcht_ | {A30}
+Slack | xoxb- | {d10-13}-{d10-13}-{A24} {d8-14}-{A18-26}
+Slack | xoxp- xoxe- | {d10-13}-{d10-13}-{d10-13}-{A28-34}
+Slack | xoxe.xoxp- xoxe.xoxb- xoxe- | {d1}-{A146-166}
+Slack | xoxb- xoxp- xoxa- xoxr- xoxs- xoxo- xoxe- xoxc- xoxd- xoxa-2- | {Q13-240}
+Slack | xapp- xwfp- | {d1}-{N10-12}-{d10-14}-{A64} {U40-160}
+SendGrid | SG. | {U22}.{U43} {M66}
+Mailgun | key- pubkey- | {h32}
+Mailgun | - | {h32}-{h8}-{h8}
+Mandrill | md- | {U22}
+Brevo | xkeysib- xsmtpsib- | {h64}-{A16}
+MailerSend | mlsn. | {h64}
+Twilio | SK | {h32}
+Telnyx | KEY01 | {H30}_{A22} {U53}
+Facebook | EAACEdEose0cBA | {A20-160}
+Meta | EAA | {A100-240}
+Instagram | IGQV IGQW IGAA | {U100-220}
+Threads | THQW THAA | {U100-220}
+Oculus | OC| | {d15-17}|{h32}
+Facebook app | - | {d13-17}|{U27-40}
+TikTok | act. rft. | {J40-80}
+Pinterest | pina_ pinr_ | {A80}
+X (Twitter) | AAAAAAAAAAAAAAAAAAAAA | {Q80-100}
+LinkedIn | AQV AQW AQX | {U100-400}
+LinkedIn | WPL_AP1. WPL_AP0. | {A16}.{B4-8}{P0-2} {D40-60}
+DingTalk | SEC | {h64}
+Dropbox | sl. sl.u. sl.B | {U130-160}
+HubSpot | pat-na1- pat-eu1- pat-na2- pat-ap1- pat-na3- | {uuid}
+Intercom | dG9rO | {B54-60}{P0-2}
+eBay | PRD- | {h8-12}-{h4}-{h4}-{h4}-{h4-12}
+eBay | SBX- | {h8-12}-{h4}-{h4}-{h4}-{h4-12}
+eBay | v^1.1# | {Z100-1800}
+GOV.UK, Canada Notify | gcntfy- | {U70-120}
+PubNub | sec-c- | {B48}{P0-2}
+PubNub | pub-c- sub-c- | {uuid}
+Amazon | Atza| Atzr| amzn1.application-oa2-client. | {U60-400}
+WooCommerce | ck_ cs_ | {h40}
+Twitch | oauth: | {n30}
+Mailchimp | - | {h32}-us{d1-2}
+Telegram | - | {d8-10}:AA{U30-48} {d8-10}:A{U34}
+Discord | - | M{U23-27}.{U6}.{U27-45} N{U23-27}.{U6}.{U27-45} O{U23-27}.{U6}.{U27-45} mfa.{U60-100}
+Airtable | - | oa{A10-40}.v1.{U20-200}.{h64}
+Dropbox | - | {n11}AAAAAAAAAA{M40-46}
+Webex | - | {A64}_{A4}_{uuid}
+Tableau | - | {B22}==:{A32}
+Firebase messaging | - | {U11-22}:APA91b{U100-200}
+Bitcoin | - | 5H{K49} 5J{K49} 5K{K49} K{K51} L{K51} xprv{K107} yprv{K107} zprv{K107} tprv{K107}
+Nostr | nsec1 | {b58}
+Stellar | - | SA{S54} SB{S54} SC{S54} SD{S54}
+Cashfree | cfsk_ma_prod_ cfsk_ma_test_ | {h32}_{h8}
+Courier | pk_prod_ pk_test_ | {N28}
+`

@@ -1,139 +1,156 @@
-import { base62, base64, dotted, hex, kind, uuid, word } from "./SecretKind.ts"
-
-/** Code hosts, package registries, build and monitoring services, and other tools of developers. */
-// oxfmt-ignore
-export const developerKinds = [
-  kind("Countersign API key", "csk_", "[0-9A-Za-z]{10,16}_[0-9A-Za-z]{20,64}", "provider", "digit"),
-  // Its claims are JSON, in base64url. Longer than the service accepts, so that none is too long to be found.
-  kind("Countersign feedback token", "cft_", "eyJ[0-9A-Za-z_-]{20,16384}(?:\\.[0-9A-Za-z_-]{1,256}){0,2}", "provider"),
-  kind("GitHub token", "ghp_ gho_ ghu_ ghs_ ghr_", base62(24), "gitleaks", "random"),
-  kind("GitHub token in the form of a JWT", "ghs_ ghu_", "[0-9A-Za-z_]{0,40}eyJ[0-9A-Za-z_.-]{40,2048}", "github"),
-  kind("GitHub fine-grained token", "github_pat_", "[0-9A-Za-z_]{30,255}", "gitleaks", "digit"),
-  kind("GitLab token", "glpat- glptt- gldt- glrt- glrtr- glcbt- glft- glimt- glagent- gloas- glsoat- glffct- glwt- gliat-",
-    "[0-9A-Za-z_=.-]{16,512}", "gitlab"),
-  kind("GitLab runner registration token", "GR1348941", word(16), "gitleaks"),
-  kind("Bitbucket app password", "ATBB", "[0-9A-Za-z_=.-]{24,64}", "trufflehog", "random"),
-  kind("Bitbucket data centre token", "BBDC-", "[0-9A-Za-z+/@_-]{36,60}", "trufflehog"),
-  kind("Atlassian token", "ATATT3 ATCTT3 ATSTT3 ATCFT3", "[0-9A-Za-z+/=_-]{60,512}", "gitleaks"),
-  kind("npm token", "npm_ npms_", base62(24), "gitleaks", "random"),
-  kind("PyPI token", "pypi-AgE pypi-", word(50), "gitleaks", "digit"),
-  kind("RubyGems key", "rubygems_", hex(40), "gitleaks", "digit"),
-  kind("NuGet key", "oy2", "[a-z0-9]{40,46}", "kingfisher", "random"),
-  kind("crates.io token", "cio", base62(32), "kingfisher", "random"),
-  kind("Clojars token", "CLOJARS_", base62(50), "gitleaks"),
-  kind("Packagist, JSR token", "packagist_ jsrp_ jsrd_", base62(30), "github", "random"),
-  kind("Packagist token of a user or an organization", "packagist_uut_ packagist_ort_ packagist_ack_ conductor_uut_",
-    hex(40), "github", "digit"),
-  kind("Docker Hub token", "dckr_pat_ dckr_oat_", word(24), "trufflehog"),
-  kind("Cloudsmith key", "csa_", base62(30), "betterleaks", "random"),
-  kind("Open VSX, VS marketplace token", "ovsxat_ ovsxp_", dotted(30), "github"),
-  kind("Octopus Deploy key", "API-", "[0-9A-Z]{25,32}", "gitleaks", "random"),
-  kind("CircleCI token", "CCIPAT_ CCIPRJ_", "[0-9A-Za-z]{16,24}_[0-9A-Fa-f]{32,48}", "trufflehog"),
-  kind("Buildkite token", "bkua_ bkaa_ bkaj_ bkar_ bkct_ bkpt_ bkpat_ bkps_", word(36), "betterleaks", "digit"),
-  kind("Harness token", "pat. sat.", "[0-9A-Za-z_-]{20,24}\\.[0-9A-Za-z]{20,26}\\.[0-9A-Za-z]{16,24}", "gitleaks"),
-  kind("Bitrise token", "bitpat_ bitwat_", base62(40), "github", "random"),
-  kind("Mergify key", "mergify_application_key_", word(30), "betterleaks"),
-  kind("SonarQube token", "squ_ sqp_ sqa_ sqb_", hex(36), "gitleaks", "digit"),
-  kind("SonarCloud token", "sqco_", base62(40), "trufflehog"),
-  kind("Snyk token", "snyk_uat. snyk_sat.", dotted(30), "provider"),
-  kind("StackHawk key", "hawk.", "[0-9A-Za-z_-]{20}\\.[0-9A-Za-z_-]{20}", "kingfisher"),
-  kind("Socket token", "sktsec_ sktapi_", word(30), "provider", "digit"),
-  kind("Aikido key", "AIK_CI_ AIK_SECRET_", base62(20), "betterleaks"),
-  kind("Dependency-Track key", "odt_ alpine_", base62(32), "kingfisher", "random"),
-  kind("Infracost key", "ico-", base62(30), "gitleaks", "random"),
-  kind("Scalingo token", "tk-us-", word(40), "gitleaks", "digit"),
-  kind("Linear key", "lin_api_ lin_oauth_ lin_wh_", base62(32), "gitleaks"),
-  kind("Notion token", "ntn_ secret_", base62(40), "gitleaks", "random"),
-  kind("Asana token", "0/ 1/ 2/", "[0-9]{12,20}(?:/[0-9]{12,20})?:[0-9a-f]{32}", "github"),
-  kind("ClickUp token", "pk_", "[0-9]{5,9}_[0-9A-Z]{24,36}", "trufflehog"),
-  kind("Figma token", "figd_ figp_ figo_ figu_ figur_ figor_ figuh_ figoh_", "[0-9A-Za-z_=-]{30,64}", "trufflehog", "digit"),
-  kind("Postman key", "PMAK-", "[0-9A-Za-z]{20,24}-[0-9A-Za-z]{28,36}", "gitleaks"),
-  kind("Postman collection key", "PMAT-", "[0-9A-Z]{24,32}", "github"),
-  kind("Airtable token", "pat", "[0-9A-Za-z]{14}\\.[0-9a-f]{50,66}", "gitleaks"),
-  kind("Canva secret", "cnvca", word(40), "betterleaks"),
-  kind("Adobe secret", "p8e- p8-", "[0-9A-Za-z_-]{30,48}", "gitleaks", "random"),
-  kind("Contentful token", "CFPAT-", word(36), "trufflehog"),
-  kind("Typeform token", "tfp_", dotted(36), "gitleaks"),
-  kind("ReadMe key", "rdme_", "[a-z0-9]{50,80}", "gitleaks"),
-  kind("Apify token", "apify_api_ apify_ui_ apify_proxy_", base62(28), "github"),
-  kind("Adafruit IO key", "aio_", base62(26), "trufflehog", "random"),
-  kind("Ubidots key", "BBFF- BBUS-", base62(28), "trufflehog"),
-  kind("New Relic key", "NRAK- NRII- NRAA- NRIQ- NRRA- NRAP- NRSP- NRJS- NRBR-", "[0-9A-Za-z_-]{18,48}", "gitleaks", "digit"),
-  kind("Dynatrace token", "dt0c01. dt0s01. dt0s02. dt0s03. dt0s04. dt0s06. dt0s08. dt0s16. dt0a01.",
-    "[0-9A-Za-z-]{8,24}\\.[0-9A-Za-z]{40,64}", "kingfisher"),
-  kind("Grafana service account token", "glsa_", "[0-9A-Za-z_]{24,64}", "gitleaks", "digit"),
-  kind("Grafana Cloud token", "glc_", base64(32), "gitleaks", "digit"),
-  kind("Grafana legacy key", "eyJrIjoi", base64(40), "gitleaks"),
-  kind("Sentry organization token", "sntrys_", base64(40), "gitleaks"),
-  kind("Sentry user or integration token", "sntryu_ sntrya_ sntryi_", hex(40), "gitleaks"),
-  kind("Honeycomb ingest or management key", "hcaik_ hcxik_ hcbik_ hcalk_ hcamk_", base62(30), "provider"),
-  kind("Rootly key", "rootly_", hex(48), "trufflehog"),
-  kind("PagerDuty key", "u+", word(18), "kingfisher", "random"),
-  kind("Axiom token", "xaat- xapt- xait-", uuid, "provider"),
-  kind("PostHog personal key", "phx_ phs_ phr_", "[0-9A-Za-z_-]{30,64}", "trufflehog", "random"),
-  kind("LaunchDarkly key", "sdk- api- mob- rel-", uuid, "trufflehog"),
-  kind("ConfigCat key", "configcat-sdk-1/ configcat-proxy/", "[0-9A-Za-z_-]{16,24}/[0-9A-Za-z_-]{16,24}", "betterleaks"),
-  kind("DevCycle server key", "dvc_server_ dvc_mobile_", "[0-9A-Za-z_]{8,64}", "betterleaks", "digit"),
-  kind("Statsig key", "secret- console-", base62(36), "github", "random"),
-  kind("Fullstory key", "na1. eu1.", "[0-9A-Za-z+/]{40,128}", "betterleaks", "random"),
-  kind("Clerk, Highnote or WorkOS secret key", "sk_live_ sk_test_", base64(20), "betterleaks", "digit"),
-  kind("WorkOS key", "sk_a2V5Xz sk_example_", base64(24), "betterleaks"),
-  kind("Stytch secret", "secret-test- secret-live-", "[0-9A-Za-z_=-]{30,80}", "provider", "digit"),
-  kind("Descope management key", "K2", base62(50), "provider", "random"),
-  kind("Okta token", "00", "[0-9A-Za-z][0-9A-Za-z_=-]{39}", "gitleaks", "random"),
-  kind("Authress key", "sc_ ext_ scauth_ authress_",
-    "[0-9a-z]{5,30}\\.[0-9a-z]{4,6}\\.acc[_-][0-9a-z-]{10,32}\\.[0-9A-Za-z+/_=-]{30,120}", "gitleaks"),
-  kind("Unkey root key", "unkey_", base62(16), "betterleaks", "random"),
-  kind("Zuplo key", "zpka_", "[0-9a-z]{32}_[0-9a-f]{8}", "betterleaks"),
-  kind("Val Town token", "vtwn_", word(20), "betterleaks", "random"),
-  kind("WakaTime key", "waka_", "[0-9a-z-]{36,64}", "betterleaks", "digit"),
-  kind("Ionic token", "ion_", base62(40), "kingfisher"),
-  kind("Nightfall key", "NF-", base62(30), "trufflehog", "random"),
-  kind("Spectral token", "spu- sps-", hex(28), "trufflehog", "digit"),
-  kind("TruffleHog Enterprise secret", "thog-key- thog-secret-", hex(16), "trufflehog", "digit"),
-  kind("MaxMind key", "mmk_", base62(24), "gitleaks", "random"),
-  kind("SettleMint token", "sm_pat_ sm_aat_ sm_sat_", base62(16), "gitleaks", "random"),
-  kind("Intra42 secret", "s-s4t2ud- s-s4t2af-", hex(48), "gitleaks"),
-  kind("Frame.io token", "fio-u-", "[0-9A-Za-z_=-]{40,80}", "gitleaks", "digit"),
-  kind("Beamer token", "b_", "[0-9A-Za-z=_/+-]{44}", "gitleaks", "random"),
-  kind("Mapbox secret or temporary token", "sk.eyJ tk.eyJ", "[0-9A-Za-z_-]{20,512}\\.[0-9A-Za-z_-]{18,64}", "kingfisher"),
-  kind("Google reCAPTCHA secret", "6L", "[c-f][0-9A-Za-z_-]{5}AAAAA[0-9A-Za-z_-]{27}", "kingfisher"),
-  kind("Voiceflow key", "VF.", "(?:DM\\.|WS\\.|PM\\.)?[0-9A-Fa-f]{24}\\.[0-9A-Za-z]{12,24}", "trufflehog"),
-  kind("Portainer token", "ptr_", "[0-9A-Za-z/_+=-]{30,64}", "trufflehog", "random"),
-  kind("Lichess token", "lip_ lio_", base62(16), "betterleaks", "random"),
-  kind("Thunderstore token", "tss_", word(20), "betterleaks", "random"),
-  kind("Persona, Proof key", "persona_production_ persona_sandbox_ prf_cli_ prf_", word(20), "betterleaks", "digit"),
-  kind("Samsara token", "samsara_api_", base62(20), "betterleaks"),
-  kind("Databento key", "db-", base62(28), "betterleaks", "random"),
-  kind("OneSignal key", "os_v2_app_ os_v2_org_", "[a-z2-7]{60,128}", "betterleaks"),
-  kind("Onfido token", "api_live. api_live_ca. api_live_us. api_sandbox. api_sandbox_ca. api_sandbox_us.",
-    dotted(20), "betterleaks", "digit"),
-  kind("Workato token", "wrkaus-eyJ wrkaeu-eyJ wrkajp-eyJ wrkasg-eyJ wrkaau-eyJ wrka-eyJ", dotted(60), "betterleaks"),
-  kind("Close, Rainforest key", "api_ apikey_", "[0-9A-Za-z.]{36,128}", "trufflehog", "random"),
-  kind("Robinhood key", "rh-api-", uuid, "trufflehog"),
-  kind("Freemius, Photoroom, Tickettailor secret", "sk_", "[0-9A-Za-z_.^;:!-]{28,128}", "gitleaks", "random"),
-  kind("Courier, Klaviyo private key", "pk_", "[0-9A-Za-z]{6}_[0-9a-f]{34}", "trufflehog"),
-  kind("Klaviyo private key", "pk_", "[0-9a-f]{34}", "trufflehog", "digit"),
-  kind("dfuse, BestTime private key", "web_ pri_", hex(32), "trufflehog", "digit"),
-  kind("Flexport token", "shltm_", word(36), "trufflehog", "digit"),
-  kind("Fleetbase key", "flb_live_", base62(16), "trufflehog"),
-  kind("Bannerbear key", "bb_pr_ bb_ma_", hex(28), "trufflehog", "digit"),
-  kind("Scrapfly key", "scp-live- scp-test-", hex(28), "kingfisher", "digit"),
-  kind("Teamwork token", "tkn.v1_", base64(40), "kingfisher"),
-  kind("Mailsac key", "k_", base62(36), "kingfisher", "random"),
-  kind("Trello token", "ATTA", base62(56), "github"),
-  kind("Salesforce consumer key or refresh token", "3MVG9 5AEP861", "[0-9A-Za-z._+/=]{60,256}", "trufflehog"),
-  kind("Salesforce session", "00D", "[0-9A-Za-z]{12,15}![0-9A-Za-z._-]{60,260}", "trufflehog"),
-  kind("Zoho token", "1000.", "[0-9a-f]{32}\\.[0-9a-f]{32}", "trufflehog"),
-  kind("JumpCloud key", "jca_", base62(30), "github", "random"),
-  kind("Lob or Column key", "live_ test_", base62(27), "trufflehog", "random"),
-  kind("GoCardless key", "live_", "[0-9A-Za-z_=-]{40,64}", "gitleaks", "random"),
-  kind("Checkout.com secret key", "sk_", uuid, "betterleaks"),
-  kind("TeamCity token", "eyJ0eXAiOiAiVENWMiJ9.", dotted(30), "provider"),
-  kind("Depot token", "depot_org_ depot_project_ depot_user_", word(30), "provider", "random"),
-  kind("Trigger.dev key", "tr_dev_ tr_prod_ tr_pat_ tr_stg_", base62(16), "provider", "random"),
-  kind("Inngest key", "signkey-prod- signkey-test- signkey-branch-", hex(32), "provider", "digit"),
-  kind("Resend key", "re_", "[0-9A-Za-z]{6,16}_[0-9A-Za-z]{16,40}", "provider", "digit"),
-  kind("Cal.com, Dub key", "cal_live_ cal_test_ cal_ dub_", base62(22), "provider", "random"),
-  kind("Liveblocks key", "sk_dev_ sk_prod_", word(20), "provider", "random")
-]
+/** Code hosts, package registries, build and monitoring services, and other tools of developers; columns as in {@link parseKinds}. */
+export const developerKinds = `
+Countersign | csk_ | {A16}_{A30-49}
+Countersign | cft_ | eyJ{U30-4096}.{U1-128}.{U1-128} eyJ{U30-4096}.{U1-128} eyJ{U30-4096}
+GitHub | ghs_ ghu_ | {d1-10}_eyJ{U30-300}.{U30-2000}.{U40-700} eyJ{U30-300}.{U30-2000}.{U40-700}
+GitHub | ghp_ gho_ ghu_ ghs_ ghr_ | {A36-76}
+GitHub | github_pat_ | {A22}_{A59} {W82}
+GitLab | glpat- gldt- glrt- glrtr- glft- glffct- glsoat- glwt- gliat- | {U20} {U27-300}.{n2}.{n9} {U27-300}.{n9}
+GitLab | glptt- | {h40}
+GitLab | glcbt- | {A1-5}_{U20} {U20-300}
+GitLab | glimt- | {U25}
+GitLab | glagent- | {U50}
+GitLab | gloas- | {U64}
+GitLab | glrt-t1_ glrt-t2_ glrt-t3_ | {U20} {U27-300}.{n2}.{n9}
+GitLab | GR1348941 | {U20}
+Bitbucket | ATBB | {M32}
+Bitbucket | BBDC- | {B44}
+Atlassian | ATATT3 ATCTT3 ATSTT3 ATCFT3 | {Q180-240}
+npm | npm_ npms_ | {A36}
+PyPI | pypi-AgEIcHlwaS5vcmc pypi-AgENdGVzdC5weXBpLm9yZw pypi- | {U70-200}
+RubyGems | rubygems_ | {h48}
+NuGet | oy2 | {n43}
+crates.io | cio | {A32}
+Clojars | CLOJARS_ | {n60}
+Packagist | packagist_uut_ packagist_ort_ packagist_ack_ conductor_uut_ | {h60-68}
+Packagist | packagist_ | {A40}
+JSR | jsrp_ jsrd_ | {A32-40}
+Docker Hub | dckr_pat_ | {U27}
+Docker Hub | dckr_oat_ | {U32}
+Cloudsmith | csa_ | {A40}
+Open VSX | ovsxat_ ovsxp_ | {uuid} {D40}
+Octopus Deploy | API- | {N25-29}
+CircleCI | CCIPAT_ CCIPRJ_ | {A22}_{x40}
+Buildkite | bkua_ bkaa_ bkaj_ bkar_ bkct_ bkpt_ bkpat_ bkps_ | {n40} {U40-64}
+Harness | pat. sat. | {U22}.{A24}.{A20}
+Bitrise | bitpat_ bitwat_ | {A60}
+Mergify | mergify_application_key_ | {U43-64}
+SonarQube | squ_ sqp_ sqa_ sqb_ | {h40}
+SonarCloud | sqco_ | {A59}
+Snyk | snyk_uat. snyk_sat. | {h8}.eyJ{U40-300}.{U40-200} {h8}.{U80-400}
+StackHawk | hawk. | {U20}.{U20}
+Socket | sktsec_ sktapi_ | {U44-48}
+Aikido | AIK_CI_ AIK_SECRET_ | {A64} {A32}
+Dependency-Track | odt_ alpine_ | {A32-40}
+Infracost | ico- | {A32}
+Scalingo | tk-us- | {U48}
+Linear | lin_api_ | {A40}
+Linear | lin_oauth_ lin_wh_ | {h64} {A32-40}
+Notion | ntn_ | {d11}{A35} {A46}
+Notion | secret_ | {A43}
+Asana | 0/ 1/ 2/ | {d16}/{d16}:{h32} {d16}:{h32}
+ClickUp | pk_ | {d5-9}_{N32}
+Figma | figd_ figp_ figo_ figu_ figur_ figor_ figuh_ figoh_ | {M40-54}
+Postman | PMAK- | {h24}-{h34}
+Postman | PMAT- | {N26}
+Airtable | pat | {A14}.{h64}
+Canva | cnvca | {U51}
+Adobe | p8e- p8- | {U32}
+Contentful | CFPAT- | {U43}
+Typeform | tfp_ | {D59}
+ReadMe | rdme_ | {n70}
+Apify | apify_api_ apify_ui_ apify_proxy_ | {A36}
+Adafruit IO | aio_ | {A28}
+Ubidots | BBFF- BBUS- | {A30}
+New Relic | NRAK- NRAA- NRRA- | {N27}
+New Relic | NRII- NRIQ- NRAP- NRSP- | {U25-32}
+New Relic | NRJS- NRBR- | {h19}
+New Relic | - | {h32-36}FFFFNRAL {h32-36}NRAL eu01xx{h26-30}FFFFNRAL AA{h40}-NRMA eu01xx{h36}-NRMA
+Dynatrace | dt0c01. dt0s01. dt0s02. dt0s03. dt0s04. dt0s06. dt0s08. dt0s16. dt0a01. | {A24}.{A64} {U8}.{A64}
+Grafana | glsa_ | {A32}_{x8} {W41}
+Grafana | glc_ | {B32-400}{P0-2}_{B8-64} {B32-400}{P0-2}
+Grafana | eyJrIjoi | {B70-400}{P0-3}
+Sentry | sntrys_ | {B60-400}{P0-2}_{B43} {B60-400}{P0-2}
+Sentry | sntryu_ sntrya_ sntryi_ | {h64}
+Honeycomb | hcaik_ hcxik_ hcbik_ hcalk_ hcamk_ | {A58}
+Rootly | rootly_ | {h64}
+PagerDuty | u+ | {U18}
+Axiom | xaat- xapt- xait- | {uuid}
+PostHog | phx_ phs_ phr_ | {W43-48}
+LaunchDarkly | sdk- api- mob- rel- | {uuid}
+ConfigCat | configcat-sdk-1/ configcat-proxy/ | {U22}/{U22}
+DevCycle | dvc_server_ dvc_mobile_ | {W20-64}
+Statsig | secret- console- | {A43}
+FullStory | na1. eu1. | {B100}
+Clerk, Highnote, WorkOS | sk_live_ sk_test_ | {U40-110}{P0-2}
+WorkOS | sk_a2V5Xz sk_example_ | {B56-100}{P0-2}
+Apideck | sk_live_ | {U93}
+Stytch | secret-test- secret-live- | {M36-44}
+Descope | K2 | {A70-110}
+Okta | 00 | {A1}{U39}
+Authress | sc_ ext_ scauth_ authress_ | {n5-30}.{n4-6}.acc-{n10-32}.{B30-120}{P0-2} {n5-30}.{n4-6}.acc_{n10-32}.{B30-120}{P0-2}
+Unkey | unkey_ | {A22-32}
+Zuplo | zpka_ | {n32}_{h8}
+Val Town | vtwn_ | {A28}
+WakaTime | waka_ | {uuid}
+WakaTime | waka_tok_ waka_sec_ | {A60-80}
+Ionic | ion_ | {A42}
+Nightfall | NF- | {A32}
+Spectral | spu- sps- | {h32}
+TruffleHog Enterprise | thog-key- | {h16}
+TruffleHog Enterprise | thog-secret- | {h32}
+MaxMind | mmk_ | {A32}
+MaxMind | - | {A6}_{A29}_mmk
+SettleMint | sm_pat_ sm_aat_ sm_sat_ | {A16}
+Intra 42 | s-s4t2ud- s-s4t2af- | {h64}
+Frame.io | fio-u- | {M64}
+Beamer | b_ | {M44}
+Mapbox | sk. tk. | eyJ{U60-140}.{U22}
+reCAPTCHA | 6Lc 6Ld 6Le 6Lf | {U5}AAAAA{U27}
+Voiceflow | VF. VF.DM. VF.WS. VF.PM. | {x24}.{A16}
+Portainer | ptr_ | {B43}{P0-1}
+Lichess | lip_ lio_ | {A20}
+Thunderstore | tss_ | {A38}
+Persona | persona_production_ persona_sandbox_ | {uuid}
+Proof | prf_cli_ prf_ | {U24-64}
+Samsara | samsara_api_ | {A30}
+Databento | db- | {A29}
+OneSignal | os_v2_app_ os_v2_org_ | {s103}
+Onfido | api_live. api_live_ca. api_live_us. api_sandbox. api_sandbox_ca. api_sandbox_us. | {U11}.{U32} {U40-64}
+Workato | wrkaus- wrkaeu- wrkajp- wrkasg- wrkaau- wrka- | eyJ{U40-300}.{U60-700}.{U43-700}
+Close | api_ | {A22}.{A22} {I45}
+Rainforest | apikey_ | {A36-64}
+Robinhood | rh-api- | {uuid}
+Ticket Tailor | sk_ | {W29-64}
+Klaviyo | pk_ | {A6}_{h34} {h34}
+dfuse | web_ | {n32}
+BestTime | pri_ | {h32}
+Flexport | shltm_ | {U40}
+Fleetbase | flb_live_ | {A20}
+Bannerbear | bb_pr_ bb_ma_ | {h30}
+Scrapfly | scp-live- scp-test- | {h32}
+Teamwork | tkn.v1_ | {B60-120}{P0-2}
+Mailsac | k_ | {A36-44}
+Trello | ATTA | {h64}{H8}
+Salesforce | 3MVG9 5AEP861 | {D80-251}
+Salesforce | 00D | {A12}!{I80-120}
+Zoho | 1000. | {h32}.{h32}
+JumpCloud | jca_ | {A36}
+Lob | live_ test_ | {h35} {A27-40}
+GoCardless | live_ | {M40}
+Checkout.com | sk_ sk_sbox_ | {uuid} {n27}
+TeamCity | eyJ0eXAiOiAiVENWMiJ9. | {D60-120}
+Depot | depot_org_ depot_project_ depot_user_ | {A64}
+Trigger.dev | tr_dev_ tr_prod_ tr_pat_ tr_stg_ | {A20-40}
+Inngest | signkey-prod- signkey-test- signkey-branch- | {h64}
+Resend | re_ | {A8}_{A24}
+Cal.com | cal_live_ cal_test_ cal_ | {h32}
+Dub | dub_ | {A24}
+Liveblocks | sk_dev_ sk_prod_ | {U60-72}
+Locationiq | pk. | {h32}
+Finage | API_KEY | {N32}
+Sanity | sk | {A80-180}
+TrueNAS | - | {d1-3}-{A64}
+PuTTY, minisign | RWRTY0Iy | {B160-220}{P0-2}
+LogicMonitor | lmb_ | {B120-170}{P0-2}
+`

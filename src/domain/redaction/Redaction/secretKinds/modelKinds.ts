@@ -1,47 +1,50 @@
-import { base62, base64, hex, kind, uuid, word } from "./SecretKind.ts"
-
-/** Services for language models, speech, pictures and vector search. */
-// oxfmt-ignore
-export const modelKinds = [
-  kind("Anthropic key", "sk-ant-api03- sk-ant-admin01- sk-ant-oat01- sk-ant-ort01- sk-ant-sid01- sk-ant-sid02-", word(24), "gitleaks"),
-  kind("Anthropic key of a later version", "sk-ant-", word(40), "github"),
-  kind("OpenAI key", "sk-proj- sk-svcacct- sk-service- sk-admin- sk-None-", word(24), "gitleaks", "random"),
-  kind("OpenAI session", "sess-", base62(40), "provider", "random"),
-  kind("OpenRouter key", "sk-or-v1- sk-or-", hex(40), "trufflehog"),
-  kind("Key of an API compatible with OpenAI's (DeepSeek, Moonshot, Stability, MiniMax and others)", "sk-",
-    word(20), "betterleaks", "random"),
-  kind("Langfuse secret key", "sk-lf-", uuid, "trufflehog"),
-  kind("LangSmith key", "lsv2_pt_ lsv2_sk_ ls__", "[0-9a-f]{24,64}(?:_[0-9a-f]{4,64})?", "trufflehog"),
-  kind("Tavily key", "tvly-dev- tvly-prod- tvly-", word(24), "provider", "digit"),
-  kind("Hugging Face token", "hf_ api_org_ hf_oauth_", base62(30), "gitleaks", "random"),
-  kind("Groq key", "gsk_", base62(32), "trufflehog", "digit"),
-  kind("xAI key", "xai- xai-token-", "[0-9A-Za-z_]{40,512}", "trufflehog", "digit"),
-  kind("Replicate token", "r8_", word(30), "trufflehog", "random"),
-  kind("Perplexity key", "pplx-", base62(32), "gitleaks", "digit"),
-  kind("NVIDIA key", "nvapi-", word(40), "trufflehog", "digit"),
-  kind("Fireworks key", "fw_", base62(22), "provider", "random"),
-  kind("Together key", "tgp_v1_", word(32), "betterleaks"),
-  kind("Cerebras key", "csk-", base62(40), "betterleaks", "digit"),
-  kind("Google AI Studio key", "AQ.Ab", word(30), "betterleaks", "digit"),
-  kind("Google AI or Maps key", "AIza", word(30), "gitleaks", "digit"),
-  kind("Pinecone key", "pcsk_", "[0-9A-Za-z]{4,10}_[0-9A-Za-z]{40,512}", "trufflehog"),
-  kind("Voyage key", "pa-", word(40), "provider", "random"),
-  kind("Jina key", "jina_", "[0-9A-Za-z_-]{40,512}", "provider", "digit"),
-  kind("ElevenLabs key", "sk_", hex(44), "trufflehog", "digit"),
-  kind("Weights & Biases key", "wandb_v1_ local-wandb_v1_", "[0-9A-Za-z_]{40,512}", "betterleaks"),
-  kind("Braintrust key", "bt-st-", base62(32), "trufflehog"),
-  kind("Cursor key", "key_ crsr_", hex(48), "betterleaks", "digit"),
-  kind("Devin key", "apk_user_ apk_", base64(60), "betterleaks", "random"),
-  kind("Devin service token", "cog_", "[a-z2-7]{40,512}", "betterleaks", "random"),
-  kind("Runpod key", "rpa_", base62(28), "betterleaks", "random"),
-  kind("Modal token", "as- ak-", base62(22), "provider", "random"),
-  kind("Brave Search key", "BSA", word(24), "betterleaks", "random"),
-  kind("Firecrawl key", "fc-", hex(30), "provider", "digit"),
-  kind("Vercel AI gateway and tokens", "vck_ vca_ vcr_ vci_ vcp_ vercel_blob_rw_", word(30), "betterleaks", "digit"),
-  kind("Humanloop key", "hl_sk_", base62(40), "provider"),
-  kind("Helicone key", "sk-helicone- pk-helicone- sk-helicone-eu-", "[0-9a-z-]{20,100}", "provider", "digit"),
-  kind("LiteLLM virtual key", "sk-litellm-", word(16), "provider", "digit"),
-  kind("PhotoRoom key", "sk_pr_ sandbox_sk_pr_", "[0-9A-Za-z_]{20,512}", "trufflehog", "random"),
-  kind("Sourcegraph token", "sgp_", "(?:[0-9A-Fa-f]{16}_|local_)?[0-9A-Za-z]{30,512}", "gitleaks", "digit"),
-  kind("Sourcegraph Cody gateway token", "slk_ sgd_ sgamp_", hex(40), "trufflehog", "digit")
-]
+/** Services for language models, speech, pictures and vector search; columns as in {@link parseKinds}. */
+export const modelKinds = `
+Anthropic | sk-ant-api03- sk-ant-admin01- sk-ant-oat01- sk-ant-ort01- | {U93}AA
+Anthropic | sk-ant-sid01- sk-ant-sid02- sk-ant- | {U40-120}
+OpenAI | sk-proj- sk-svcacct- sk-service- sk-admin- sk-None- | {U48-164}
+OpenAI | sess- | {A40}
+OpenRouter | sk-or-v1- | {h64}
+OpenRouter | sk-or- | {U40-64}
+OpenAI, DeepSeek, Moonshot and compatible | sk- | {h32} {A20}T3BlbkFJ{A20} {A32-64} {U40-128}
+Langfuse | sk-lf- | {uuid}
+LangSmith | lsv2_pt_ lsv2_sk_ | {h32}_{h10} {h32-64}
+LangSmith | ls__ | {h32}
+Tavily | tvly-dev- tvly-prod- tvly- | {U32}
+Hugging Face | hf_ api_org_ | {A34}
+Hugging Face | hf_oauth_ | {A34-100}
+Groq | gsk_ | {A52}
+xAI | xai- xai-token- | {W80}
+Replicate | r8_ | {U37}
+Perplexity | pplx- | {A48}
+NVIDIA | nvapi- | {U64}
+Fireworks | fw_ | {A22-24}
+Together | tgp_v1_ | {U43}
+Cerebras | csk- | {n48}
+Google AI Studio | AQ.Ab | {U40-90}
+Pinecone | pcsk_ | {A5-6}_{A63}
+Voyage | pa- | {U43}
+Jina | jina_ | {h32}{U28} {U50-64}
+ElevenLabs | sk_ | {h48}
+Weights & Biases | wandb_v1_ local-wandb_v1_ | {W77}
+Braintrust | bt-st- sk-bt- | {A48}
+Cursor | key_ crsr_ | {h64}
+Devin | apk_user_ apk_ | {B80-160}{P0-2}
+Devin | cog_ | {s52}
+RunPod | rpa_ | {A46}
+Modal | as- ak- | {A22}
+Brave Search | BSA | {U27}
+Firecrawl | fc- | {h32}
+Vercel | vck_ vca_ vcr_ vci_ vcp_ | {A56}
+Vercel | vercel_blob_rw_ | {A16}_{A32}
+Humanloop | hl_sk_ | {A48}
+Helicone | sk-helicone- pk-helicone- sk-helicone-eu- | {n7}-{n7}-{n7}-{n7}
+LiteLLM | sk-litellm- | {U22-64}
+PhotoRoom | sk_pr_ sandbox_sk_pr_ | {W40}
+Sourcegraph | sgp_ | {x16}_{x40} local_{x40} {x40}
+Segment | sgp_ | {A64}
+Sourcegraph Cody | slk_ sgd_ sgamp_ | {h64}
+E2B | e2b_ | {h40}
+Logfire | pylf_v1_us_ pylf_v1_eu_ pylf_v2_us_ pylf_v2_eu_ | {A43}
+LlamaCloud | llx- | {A48}
+`
