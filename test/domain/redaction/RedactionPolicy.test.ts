@@ -142,7 +142,12 @@ describe("redaction of personal data", () => {
       ["card 4111 1111 1111 1111, exp 12/29", "card [REDACTED], exp 12/29"],
       ["5555555555554444 378282246310005", "[REDACTED] [REDACTED]"],
       ["IBAN DE89 3704 0044 0532 0130 00, BIC COBADEFFXXX", "IBAN [REDACTED], BIC COBADEFFXXX"],
-      ["gb82west12345698765432", "[REDACTED]"]
+      ["gb82west12345698765432", "[REDACTED]"],
+      ["https://shop.com/u?mail=ada@initech.com&x=1", "https://shop.com/u?mail=[REDACTED]&x=1"],
+      ["https://x.com/unsubscribe/ada@initech.com", "https://x.com/unsubscribe/[REDACTED]"],
+      ["4111\u00a01111\u00a01111\u00a01111", "[REDACTED]"],
+      ["DE89\u202f3704\u202f0044\u202f0532\u202f0130\u202f00", "[REDACTED]"],
+      ["2200 0000 0000 0004 (Mir)", "[REDACTED] (Mir)"]
     ] as const) {
       assert.strictEqual(redactText(text, all), clean)
       assert.strictEqual(redactText(text, noKnownValues), text, "nothing of it is a secret")
@@ -158,7 +163,8 @@ describe("redaction of personal data", () => {
       "DE89 3704 0044 0532 0130 01, DE12 is a road, AB12 3456",
       "2026-11-21 10:32:11, 192.168.178.21, version 1.2.3.4, 12.500,00 EUR, +1 vote, +2026",
       "tel aviv, call 12 people, phone 7, ISBN 978-3-16-148410-0, 0301234567890123",
-      "4f3a-1111-1111-1111 and 41111111111111110"
+      "4f3a-1111-1111-1111 and 41111111111111110",
+      "icon@2x.png, photo@3x.jpg, pkg@1.2.3, https://github.com/@ada/x"
     ]) {
       assert.strictEqual(redactText(text, all), text)
     }

@@ -202,7 +202,9 @@ const isPassword = (value: string, isLikely: boolean, isQuoted: boolean): boolea
   if (/^[0-9]{1,4}[-./:][0-9]{1,2}[-./:]?[0-9:TZ.]*$|^[A-Za-z]{1,5}-?[0-9.]{1,3}$/.test(value)) return false
   if (/^[\w-]+\.(?:[a-z]{2,4}[0-9]?|properties|example|template)$/i.test(value)) return false
   if (isQuoted && /^[A-Za-z0-9!@#$%^&*_+~-]{6,}$/.test(value) && hasLetter(value))
-    return !/^[a-z]+[-_][a-z_-]+$|^[a-z]+[A-Z][a-z]+[A-Za-z]*$/.test(value)
+    return !/^[a-z]+[-_][a-z_-]+$|^[a-z]+[A-Z][a-z]+[A-Za-z]*$|^[A-Za-z]*(?:[Pp]ass|[Tt]oken|[Ss]ecret)[A-Za-z]*$/.test(
+      value
+    )
   if (!hasLetter(value)) return false
   if (isLikely) return (hasDigit(value) || /[!@#$%^*?~+&]./.test(value)) && !isWordsWithMarks(value)
   const isMixed = /[a-z]/.test(value) && /[A-Z]/.test(value) && hasDigit(value)

@@ -63,7 +63,7 @@ export function* findSecretKinds(view: TextView): Generator<void, ReadonlyArray<
       const isWhole = !isWordCode(text.charCodeAt(end)) || isAfterRemoval(view, end)
       if (
         isWhole &&
-        isDrawn(match.slice(1), grammar.nats, prefix.length - MIN_INSIDE) &&
+        isDrawn(match.slice(1), grammar.nats, Math.min(prefix.length, MIN_INSIDE) - 2) &&
         !isFiller(text.slice(start + prefix.length, end))
       ) {
         last = Math.max(last, end)

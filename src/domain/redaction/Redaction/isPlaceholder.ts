@@ -24,7 +24,7 @@ export const isPlaceholder = (text: string): boolean => {
 
 /** Whether a token of a vendor's form is filled with a placeholder. Random tokens practically never are. */
 export const isFiller = (token: string): boolean =>
-  /(.)\1{11,}|x{6,}|example|placeholder|redacted/i.test(token) || countsUp(token.toLowerCase())
+  /(.)\1{15,}|x{6,}|example|placeholder|redacted/i.test(token) || countsUp(token.toLowerCase())
 
 /** Ordered runs of letters or digits, as in examples. */
 const counting = /(?:01)?23456(?:789?0?)?|12345(?:6789?0?)?|abcde(?:f(?:gh[a-z]{0,18})?)?/g

@@ -150,13 +150,13 @@ const costAsText = (text: string): number => {
   return cost
 }
 
-/** Minimum share of digits in a token that keeps to one case and is drawn. Words of one case have none. */
-const MIN_DIGITS = 0.08
+/** Minimum share of runs of digits in a token that keeps to one case and is drawn: a written one has at most a number at its end. */
+const MIN_DIGIT_RUNS = 0.06
 
 /** The nats of a character of a token that keeps to a part of its kind's alphabet: hexadecimal digits, or digits and one case. */
 const natsOf = (part: string, nats: number): number => {
   if (/^[0-9a-f]*$/i.test(part)) return Math.min(Math.log(16), nats)
-  const isOneCase = /^[^a-z]*$|^[^A-Z]*$/.test(part) && count(part, /[0-9]/g) > MIN_DIGITS * part.length
+  const isOneCase = /^[^a-z]*$|^[^A-Z]*$/.test(part) && count(part, /[0-9]+/g) > MIN_DIGIT_RUNS * part.length
   return isOneCase ? Math.min(Math.log(38), nats) : nats
 }
 

@@ -179,5 +179,30 @@ export const ordinaryTexts: ReadonlyArray<string> = [
   "live_update_enabled_for_all_users_2026",
   "test_api_key_rotation_policy_with_two_keys",
   "sk-learn-contrib-0.24.1-py3-none-any.whl",
-  "data:image/png;base64,iVBORw0KGgoAAAANSUhEUg{B:200}"
+  "data:image/png;base64,iVBORw0KGgoAAAANSUhEUg{B:200}",
+  // Identifiers, names and sentences near the names of secrets
+  "created by key_01{h:10}7{h:3}8{h:15}",
+  "pod/api-gateway-68b5f5c7d9-8xk2p 1/1 Running",
+  "token-service-7c9d8b5d6f-q8w7e and secret-sync-5d8c7b6f9d-x2k4z",
+  "pk_live_51{A:97}",
+  "InChIKey=RYYVLZVUVIJVGH-UHFFFAOYSA-N",
+  "password policy: min=12",
+  "JWT kid=2026-11",
+  "the token id=abc123def",
+  'APP_PASSWORD_CONN_STRING="host=127.0.0.1 port=5432"',
+  "r.nextDoubleUnsafe() * s.representTagName(t)",
+  "password: 'PasswordFlow',",
+  'post("createToken", "/v1/runs/:id/feedback-token", {',
+  "whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
+  // Lines and columns below such names
+  "Password:\nRequired, at least 12 characters",
+  "password:\n  type: string\n  minLength: 12",
+  "token:\n  required: true",
+  "Forgot your password?\nSign-in-2026 is here",
+  "| password | required |\n| --- | --- |\n| yes | 12 |",
+  "name,token,type\nuser,word,string\norder,number,int32\n",
+  "key;label\n1;order-4411\n2;order-4412\n",
+  "| Secret | Used by |\n| --- | --- |\n| GITHUB_TOKEN | the workflow |",
+  "passwords:\n- minimum-12\n- rotation-90",
+  'say("the password is wrong"\n    "and the token is old")'
 ]

@@ -121,7 +121,6 @@ Workato | wrkaus- wrkaeu- wrkajp- wrkasg- wrkaau- wrka- | eyJ{U40-300}.{U60-700}
 Close | api_ | {A22}.{A22} {I45}
 Rainforest | apikey_ | {A36-64}
 Robinhood | rh-api- | {uuid}
-Ticket Tailor | sk_ | {W29-64}
 Klaviyo | pk_ | {A6}_{h34} {h34}
 dfuse | web_ | {n32}
 BestTime | pri_ | {h32}
