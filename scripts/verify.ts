@@ -65,6 +65,12 @@ const proofs: ReadonlyArray<Proof> = [
     seconds: 120
   },
   {
+    name: "redaction: 1,000 values of every form of every kind",
+    command: vitest("test/domain/redaction/Redaction/tables.test.ts"),
+    environment: { COUNTERSIGN_TEST_SEED: seed, COUNTERSIGN_REDACTION_VALUES: "1000" },
+    seconds: 40
+  },
+  {
     name: "robustness: 20,000 malformed requests",
     command: vitest("test/faults/robustness.test.ts"),
     environment: { COUNTERSIGN_ROBUSTNESS_REQUESTS: "20000", COUNTERSIGN_ROBUSTNESS_SEED: seed },

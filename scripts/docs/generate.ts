@@ -1,5 +1,5 @@
 /**
- * Writes the tables of docs/configuration.md, docs/metrics.md and docs/client-methods.md and the email of docs/email.md from the code that they describe, between
+ * Writes the tables of docs/configuration.md, docs/metrics.md and docs/client-methods.md, the vendors of docs/redaction.md and the email of docs/email.md from the code that they describe, between
  * the comments `<!-- generated … -->` and `<!-- end of generated -->`, and the names of settings that the Helm chart allows. With `--check` it writes nothing and fails if one is out of date.
  */
 import { DateTime, Metric, Schema } from "effect"
@@ -8,6 +8,7 @@ import path from "node:path"
 import { renderApprovalEmail } from "../../src/domain/approvals/ApprovalEmail.ts"
 import { DEFAULT_QUORUM } from "../../src/domain/approvals/Quorum.ts"
 import { ApprovalId, SessionId, StepId } from "../../src/domain/Ids.ts"
+import { secretKinds } from "../../src/domain/redaction/Redaction/secretKinds.ts"
 import { type VariableName, variableNames, variables } from "../../src/server/config/Settings/variables.ts"
 import { groups, type Operation } from "../client/contract.ts"
 import { format } from "../format.ts"
@@ -142,6 +143,19 @@ const methods = (): string =>
     )
   )
 
+/** The vendors whose secrets are recognized by a mark, each with the number of their forms. */
+const vendors = (): string => {
+  const forms = new Map<string, number>()
+  for (const { grammars, vendor } of secretKinds)
+    forms.set(vendor, (forms.get(vendor) ?? 0) + grammars.length)
+  const all = [...forms].toSorted(([left], [right]) => left.localeCompare(right, "en"))
+  const total = all.reduce((sum, [, count]) => sum + count, 0)
+  return [
+    `${total} forms of ${all.length} vendors and products, in ${secretKinds.length} kinds:`,
+    all.map(([vendor, count]) => (count === 1 ? vendor : `${vendor} (${count})`)).join(" · ")
+  ].join("\n\n")
+}
+
 const GENERATED = /(<!-- generated [^>]*-->\n)[\s\S]*(<!-- end of generated -->)/
 
 /** The rules of the values of the Helm chart, which refuse a misspelt setting. */
@@ -193,6 +207,7 @@ for (const [document, text] of [
   ["docs/configuration.md", await regenerated("docs/configuration.md", settings())],
   ["docs/metrics.md", await regenerated("docs/metrics.md", metrics())],
   ["docs/client-methods.md", await regenerated("docs/client-methods.md", methods())],
+  ["docs/redaction.md", await regenerated("docs/redaction.md", vendors())],
   ["docs/email.md", await regenerated("docs/email.md", email())],
   [CHART, await format(CHART, chartSchema(readDocument(CHART)))]
 ] as const) {

@@ -47,12 +47,16 @@ const words = [
 /** Each word of a text may be a name, so the next character selects the alternatives to try. */
 const separator = `[\\s,]{0,24}["'\`]?\\bvalue["'\`]?[ \\t]{0,3}[:=]|(?=[ \\t]{0,16}[[):.?=>|,{<-])(?:${signs.join("|")})|(?=[ \\t])(?:${words.join("|")})|\\s{1,2}\\{\\s{0,12}default[ \\t]{0,3}=`
 
+/** The start of a call that wraps a literal: `Some("…")`, `SecretString::new("…")`. */
+const wrapper =
+  "(?:(?:new[ ])?(?:(?:Some|Ok|String|Secret\\w{0,16})(?:(?:::|\\.)\\w{1,16})?|Buffer\\.from|Redacted\\.make|base64\\.b64decode|atob|bytes|str)\\((?=[\"'`]))?"
+
 /**
  * A name and a value separated by a sign or a verb such as `is`: in prose, code, command lines, queries, JSON inside strings however often
  * escaped, XML elements.
  */
 const assignment = new RegExp(
-  `(?<![A-Za-z0-9])([A-Za-z][\\w\\u00c0-\\u024f.-]{0,80})["'\`\\]\\\\]{0,8}(${separator})[ \\t]{0,4}\\\\{0,7}(?:\\[\\s{0,24}(?=["'\`]))?(?:\\{(?=[^\\s{}]{6,128}\\}(?:;|$))|(?:[bruf@$]{1,2}(?=["'\`]))?["'\`]{1,3}[ ]?)?`,
+  `(?<![A-Za-z0-9])([A-Za-z][\\w\\u00c0-\\u024f.-]{0,80})["'\`\\]*\\\\]{0,8}(${separator})[ \\t]{0,4}\\\\{0,7}(?:[[(]\\s{0,24}(?=["'\`]))?(?:\\{(?=[^\\s{}]{6,128}\\}(?:;|$))|${wrapper}(?:[bruf@$]{1,2}(?=["'\`]))?["'\`]{1,3}[ ]?)?`,
   "gi"
 )
 
@@ -136,7 +140,7 @@ export function* findAssignments(text: string): Generator<void, ReadonlyArray<Te
     if (
       isVariable ||
       isPartOfResourceName(text, match.index) ||
-      (text.endsWith("${", match.index) && sign !== ":-")
+      (text.endsWith("${", match.index) && (!/^:-?$/.test(sign) || /[?+=]/.test(text.charAt(start))))
     ) {
       from = Math.max(start - 1, match.index + 1)
       continue
@@ -166,6 +170,10 @@ export function* findAssignments(text: string): Generator<void, ReadonlyArray<Te
     found.push({ start, end: start + bare.length })
     from = start + bare.length
     if (!isQuoted) continue
+    for (const range of furtherPieces(text, from)) {
+      found.push(range)
+      from = range.end
+    }
     for (const range of furtherValues(text, start + bare.length)) {
       // In a call, a word of letters is another argument.
       if (isSecretValue(kind, text.slice(range.start, range.end), false)) found.push(range)
@@ -214,6 +222,24 @@ const MAX_LIST = 64
 const nextValue =
   /[ ]?\\?["'`]\s{0,8}(?:,|\|{1,2}|\?\?|;)\s{0,8}\\?["'`][ ]?([^\s"'`\\]{6,4096})(?=[ ]?\\?["'`])/y
 
+/** The end of a literal, an operator or a line break, and the literal that continues it. */
+const nextPiece =
+  /\\?["'`](?:[ \t]{0,8}[+.&]{0,2}[ \t]{0,8}\\?\r?\n[ \t]{0,64}[+.&]{0,2}[ \t]{0,8}|[ \t]{0,8}[+.&]{1,2}[ \t]{0,8}|[ \t]{1,8})[bruf]{0,2}["'`]([^\s"'`\\]{1,4096})(?=["'`])/iy
+
+/** Finds the literals that continue the one that ends at an index. */
+const furtherPieces = (text: string, from: number): ReadonlyArray<TextRange> => {
+  const found: Array<TextRange> = []
+  nextPiece.lastIndex = from
+  for (
+    let match = nextPiece.exec(text);
+    match !== null && found.length < MAX_LIST;
+    match = nextPiece.exec(text)
+  ) {
+    found.push({ start: nextPiece.lastIndex - (match[1] ?? "").length, end: nextPiece.lastIndex })
+  }
+  return found
+}
+
 /** Finds the further values of a list, which have no name of their own: `passwords: ["…", "…"]`. */
 const furtherValues = (text: string, from: number): ReadonlyArray<TextRange> => {
   const found: Array<TextRange> = []
@@ -261,6 +287,10 @@ const isFalsePositive = (
       // A package with its version.
       /^[a-z][\w.-]*[-:@]v?[0-9]+(?:\.[0-9]+){1,3}$/i.test(assigned) ||
       /[_.](?:passw(?:or)?d|pwd|pass|secret|token|key)$/i.test(assigned) ||
+      // The name of a class, such as `OpenID4VCICredential`.
+      /^[A-Z][A-Za-z]*[0-9]{0,2}[A-Za-z]*[a-z][A-Z][a-z]{3,}$|^[A-Z][A-Za-z]*[0-9]{0,2}[A-Z]*[A-Z][a-z]{3,}[A-Z][a-z]{3,}$/.test(
+        assigned
+      ) ||
       // Words joined as in a variable or a property of an object.
       /^[A-Za-z]\w*[a-z0-9](?:Password|Secret|Token|Key)$|^[A-Za-z]+(?:_[A-Za-z]+)+$|^[*&]?(?:[A-Za-z_]\w*\.){1,}[A-Z]\w*$|^(?:[a-z_]\w*\.){2,}[a-z_]\w*$/.test(
         assigned
@@ -289,6 +319,9 @@ export type NameKind = "password" | "pass" | "key" | "someKey" | "token"
 const isSecretKey =
   /\b(?:api|access|secret|private|auth|authentication|authorization|signing|encryption|master|account|shared|admin|licen[cs]e|recovery|unseal|wpa|wi-?fi)[ -]$/i
 
+/** Words before `token` in a text that make it a key rather than an identifier. */
+const isSecretToken = /\b(?:api|access|auth|bot|deploy|personal|refresh|secret)[ -]$/i
+
 /** Every secret name contains one of these. Rules out most names quickly. */
 const stems =
   /pass|pw|ps[wk]|ssw|crumb|secret|token|key|cred|auth|session|sid|cookie|jwt|bearer|pat|seed|mnemonic|totp|connectionstring|kennwort|contrase|senha|wachtwoord|has[l\u0142]o|heslo|parola|[s\u015f]ifre|lozinka|geslo|salasana|jelsz|adgangskode|l[o\u00f6]senord|clave|mdp/i
@@ -302,6 +335,7 @@ const kindOf = (text: string, at: number, name: string): NameKind | undefined =>
     if (/-{2,3} $/.test(before(text, at))) return undefined
     return /\b(?:user|login|e?mail|account|benutzer)/i.test(before(text, at)) ? "password" : "pass"
   }
+  if (/^token$/i.test(name) && isSecretToken.test(before(text, at))) return "key"
   // A cookie's value contains names and values, which findAuthorizations separates.
   if (/cookie$/i.test(name)) return undefined
   if (isSecretName(name)) return isKeyName(name) ? "key" : "token"

@@ -12,7 +12,7 @@ const MAX_VALUES = 64
 
 /** The end of a line: a label, a verb, a sign, and the mark of a block of YAML. */
 const labelEnd =
-  /(?:^|[^\p{L}\p{N}_.-])((?:[\p{L}][\p{L}\p{N}_.-]{0,40}[ ]){0,3}[\p{L}][\p{L}\p{N}_.-]{0,64})["'`*\])]{0,3}(?:[ ](?:is|are|ist|lautet|es|est|è|é|är|er|jest|je))?[ \t]{0,2}([:：=]?)["'`*]{0,2}[ \t]{0,4}(?:[|>][-+]?[0-9]?)?[ \t]{0,4}\r?$/u
+  /(?:^|[^\p{L}\p{N}_.-])((?:[\p{L}][\p{L}\p{N}_.-]{0,40}[ ]){0,3}[\p{L}][\p{L}\p{N}_.-]{0,64})["'`*\])]{0,3}(?:[ ]\([^()\n]{1,24}\))?(?:[ ](?:is|are|ist|lautet|es|est|è|é|är|er|jest|je))?[ \t]{0,2}([:：=]?)(?:["'`*]{0,2}|[ ]{0,2}(?:"""|'''))[ \t]{0,4}(?:[|>][-+]?[0-9]?)?[ \t]{0,4}\r?$/u
 
 /** A line with one value: a mark of a list, quotation marks, the value. */
 const valueLine =
@@ -46,7 +46,11 @@ const mayEndLabel = (text: string, start: number, end: number): boolean => {
   let at = end - 1
   while (at > start && isBlank(text.charCodeAt(at))) at--
   const last = text.charAt(at)
-  return signs.has(last) || (end - start <= MAX_BARE_LABEL && !/[\s;,{}()[\].!?&/\\]/.test(last))
+  return (
+    signs.has(last) ||
+    /"""|'''/.test(text.slice(at - 2, at + 1)) ||
+    (end - start <= MAX_BARE_LABEL && !/[\s;,{}()[\].!?&/\\]/.test(last))
+  )
 }
 
 /** Signs after a label, and marks of blocks and of emphasis. */

@@ -1,7 +1,7 @@
 import { isSecretValue, kindOfLabel, type NameKind } from "./findAssignments.ts"
 import { isPlaceholder } from "./isPlaceholder.ts"
 import { isKnownFormat } from "./looksRandom.ts"
-import { hasDigit, hasLetter, hasSign, isExpression, isPath } from "./opaque.ts"
+import { hasDigit, hasLetter, hasSign, isExpression, isPath, isWordLike } from "./opaque.ts"
 import { MATCHES_PER_STEP } from "./steps.ts"
 import type { TextRange } from "./TextRange.ts"
 
@@ -80,6 +80,8 @@ const isHead = (labels: ReadonlyArray<string>): boolean =>
 
 const isCellValue = (kind: NameKind, value: string, isAccount: boolean): boolean => {
   if (isPlaceholder(value) || isExpression(value)) return false
+  // A pass may also be a ticket.
+  if (kind === "pass" && (!isAccount || isWordLike(value))) return false
   if (kind !== "password" && kind !== "pass") return !/\s/.test(value) && isSecretValue(kind, value, false)
   if (value.length < 4 || value.length > 128 || isPath(value) || isKnownFormat(value)) return false
   const isMixed = hasLetter(value) && (hasDigit(value) || hasSign(value))
@@ -88,7 +90,7 @@ const isCellValue = (kind: NameKind, value: string, isAccount: boolean): boolean
     : (isMixed && value.length >= 6) || (isAccount && /^[\x21-\x7e]{6,}$/.test(value))
 }
 
-const delimiters = ["|", "\t", ";", ","]
+const delimiters = ["|", "\t", ";", ",", "  "]
 
 /** The lines of a text that have a delimiter. */
 function* linesOf(text: string): Generator<Row | undefined> {
@@ -116,6 +118,10 @@ const element = /<t[hd]\b[^<>]{0,200}>\s*(?:<(?:b|code|span|strong)>)?([^<>]{0,5
 
 /** The cells of a row without their quotation marks and surrounding blanks. */
 const cellsOf = ({ delimiter, start, text }: Row): ReadonlyArray<TextRange> => {
+  if (delimiter === "  ")
+    return Array.from(text.matchAll(/\S{1,256}(?:[ ]\S{1,256})*/g), ({ 0: cell, index }) =>
+      trimCell(text, start, index, index + cell.length)
+    )
   if (delimiter === "<")
     return Array.from(text.matchAll(element), (match) => {
       const from = start + match.index + match[0].indexOf(">") + 1

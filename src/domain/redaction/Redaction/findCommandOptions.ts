@@ -100,6 +100,13 @@ const forms: ReadonlyArray<CommandForm> = [
   // Unix
   option("sshpass", "-p[ \\t]{0,3}"),
   option("zip|unzip|zipcloak", "-P[ \\t]{0,3}"),
+  option("ssh-keygen", "-[NP][ \\t]{1,3}"),
+  option("openssl", "-[kK][ \\t]{1,3}"),
+  { words: ["rclone"], form: /\brclone[ \t]+obscure[ \t]+["']?([^\s"']{4,128})/g },
+  {
+    words: ["config set"],
+    form: /\b(?:p?npm|yarn)[ \t]+config[ \t]+set[ \t]+\S{0,200}(?:_auth|_password|_authToken)[ \t=]+["']?([^\s"']{8,1024})/gi
+  },
   option("ldapsearch|ldapadd|ldapmodify|ldapdelete|ldapwhoami|ldappasswd", "-w[ \\t]{0,3}"),
   option("ipmitool|snmpwalk|snmpget|fence_ipmilan", "-(?:P|A|X)[ \\t]{1,3}"),
   option("lftp|ftp|ncftp|ncftpput", "-(?:u[ \\t]*[\"']?[\\w.@-]{1,64},|p[ \\t]{1,3})"),
@@ -121,7 +128,7 @@ const forms: ReadonlyArray<CommandForm> = [
   },
   {
     words: ["htpasswd"],
-    form: /\bhtpasswd[ \t]+-[a-zA-Z]{0,8}b[a-zA-Z]{0,8}[ \t]+\S{1,200}[ \t]+\S{1,64}[ \t]+["']?([^\s"']{4,128})/g
+    form: /\bhtpasswd[ \t]+-[a-zA-Z]{0,8}b[a-zA-Z]{0,8}[ \t]+(?:\S{1,200}[ \t]+)?\S{1,64}[ \t]+["']?([^\s"']{4,128})/g
   },
   {
     words: ["chpasswd"],

@@ -24,7 +24,7 @@ const PREPOSITION =
 
 /** Verbs and signs between a name and its value. */
 const VERB =
-  "(?:[:=：＝→]|[ ](?:has been|have been|had been|was|were|got|wurde|is|ist)[ ](?:now )?(?:changed|set|reset|updated|geändert|gesetzt)(?:[ ](?:to|as|auf|in))?(?=[ :])|[ ](?:wurde|ist)[ ]auf(?=[ ])|:=|=>|-{1,2}>|[–—-](?= )|['’]s(?= )|(?<!\\p{L})(?:is|was|are|equals|reads|ist|lautet|war|sind|heißt|es|era|est|était|è|é|e['’]|era|jest|brzmi|to|je|zní|bylo|on|olarak|är|er|on|ez|este|e|adalah|ialah|là|это|является|был|це|є|είναι|הוא|היא|هي|هو|है|คือ)(?=[ :]))"
+  "(?:[:=：＝→]|[ ]?(?:\\.{3,}|…):?|[ ](?:has been|have been|had been|was|were|got|wurde|is|ist)[ ](?:now )?(?:changed|set|reset|updated|geändert|gesetzt)(?:[ ](?:to|as|auf|in))?(?=[ :])|[ ](?:wurde|ist)[ ]auf(?=[ ])|:=|=>|-{1,2}>|[–—-](?= )|['’]s(?= )|(?<!\\p{L})(?:is|was|are|as|equals|reads|ist|lautet|war|wäre|sei|sind|heißt|c['’]est|es|era|est|était|è|é|e['’]|era|jest|brzmi|to|je|zní|bylo|on|olarak|är|er|on|ez|este|e|adalah|ialah|là|это|является|был|це|є|είναι|הוא|היא|هي|هو|है|คือ)(?=[ :]))"
 const ADVERB =
   "(?:(?:now|set to|currently|still|just|simply|jetzt|nun|aktuell|immer noch|ahora|maintenant|toujours|desde hoy|ora|adesso|agora|nu|teraz|nyní|şimdi|теперь|тепер|set|gesetzt auf|the following|as follows|wie folgt|folgendes|the same as before)[ :]{1,2}){0,2}"
 
@@ -195,7 +195,7 @@ const isPassword = (value: string, isLikely: boolean, isQuoted: boolean): boolea
   if (isLikely && commonPasswords.test(value)) return true
   if (
     technical.test(value) ||
-    /^[A-Za-z_-]+[=:][0-9.]+$|^![a-z]+$/.test(value) ||
+    /^[A-Za-z_-]+[=:][0-9.]+$|^![a-z]+$|^\*+\w+\*+$/.test(value) ||
     /^[$%&]?\w+[(.]\w*[)(]|^--?\w|^<|^\w+:\/\/|@\w+\.\w/.test(value)
   )
     return false
@@ -219,6 +219,13 @@ const isWordsWithMarks = (value: string): boolean =>
 const keyGap =
   /[^\n.!?\x21-\x2f\x3a-\x40]?(?:[^\n!?0-9]{0,48}?)(?<![0-9A-Za-z_+/=.~-])([0-9A-Za-z_+/][0-9A-Za-z_+/=.~-]{15,511})/y
 
+/** A key before its name: `… (API key)`, `… is my token`. */
+const keyBefore =
+  /(?<![0-9A-Za-z_+/=.~-])([0-9A-Za-z_+/][0-9A-Za-z_+/=.~-]{15,80})["'`]{0,2}(?:[ ]\(|,?[ ](?:is|as)[ ](?:my|the|our|your)[ ](?:new )?)$/
+
+/** The end of such a text, which rules out most places quickly. */
+const endsReversed = /[ ]\($|[ ](?:my|the|our|your|new)[ ]$/
+
 function* findKeys(text: string): Generator<void, ReadonlyArray<TextRange>> {
   const found: Array<TextRange> = []
   let matches = 0
@@ -227,6 +234,13 @@ function* findKeys(text: string): Generator<void, ReadonlyArray<TextRange>> {
     // Part of a resource name, such as `arn:aws:secretsmanager:…:secret:db`.
     if (text.charAt(hit.index - 1) === ":") continue
     const end = hit.index + hit[0].length
+    const isAfterKey = endsReversed.test(text.slice(Math.max(0, hit.index - 10), hit.index))
+    const named = isAfterKey ? keyBefore.exec(text.slice(Math.max(0, hit.index - REACH), hit.index)) : null
+    const key = named?.[1] ?? ""
+    if (named !== null && /[a-z]/.test(key) && /[A-Z]/.test(key) && hasDigit(key) && looksRandom(key)) {
+      const start = Math.max(0, hit.index - REACH) + named.index
+      found.push({ start, end: start + key.length })
+    }
     keyGap.lastIndex = end
     const match = keyGap.exec(text)
     const written = match?.[1]
@@ -272,8 +286,17 @@ const VERBS = new RegExp(`${VERB}[ ]{0,2}${ADVERB}${OPEN}$|[^\\x00-\\x7f][ ]?$`,
 const pair =
   /(?<![\p{L}])(?:log ?-?in(?:s| data| details)?|sign in|credentials?|creds|user(?:name)?(?: ?(?:\/|and|&) ?pass(?:word)?)?|account|zugangsdaten|anmeldedaten|login-?daten|benutzer(?:name)?(?: ?\/ ?passwort)?|identifiants?|acc[eè]s|credenciales|acceso|usuario(?: ?\/ ?contraseña)?|credenziali|accesso|utente|credenciais|acesso|usu[aá]rio|inloggegevens|gebruiker|dane (?:do )?logowania|użytkownik|логин(?: ?[/и] ?пароль)?|учетные данные|учётные данные|账号|帐号|用户名|ユーザー|ログイン|아이디|계정)(?![a-z0-9_])[^\n\x21-\x7e]{0,4}(?:[ ](?:is|are|with|as|mit|avec|con|com|met|:|lautet|lauten|sind|son|sono|são)){0,2}[ ]{0,2}[:=：]?[ ]{0,2}["'`]?[\w.@+-]{2,64}["'`]?(?:[ ]?[/|:][ ]?|[ ](?:and|und|et|y|e|en|i|with|mit|avec|con|com|met|z|и|,)[ ])["'`]?([\x21-\x7e]{6,64})/giu
 
+/** The same with a blank between both, after a colon: `credentials for the database: ada Winter2026!`. */
+const spacedPair =
+  /\b(?:credentials?|creds|login|zugangsdaten|identifiants?|credenciales|credenziali)\b[^\n:]{0,32}:[ ]["'`]?[\w.@+-]{2,64}["'`]?[ ]["'`]?([\x21-\x7e]{8,64})/gi
+
 function* findCredentialPairs(text: string): Generator<void, ReadonlyArray<TextRange>> {
-  const found: Array<TextRange> = []
+  const found: Array<TextRange> = Array.from(text.matchAll(spacedPair)).flatMap((match) => {
+    const written = match[1] ?? ""
+    const value = trimValue(written)
+    const start = match.index + match[0].length - written.length
+    return isPassword(value, false, false) && !isWordLike(value) ? [{ start, end: start + value.length }] : []
+  })
   let matches = 0
   for (const match of text.matchAll(pair)) {
     if (++matches % MATCHES_PER_STEP === 0) yield

@@ -170,6 +170,7 @@ export const contextForms: ReadonlyArray<TokenForm> = [
     ["secret", "private", "keypair", "solana", "wallet"],
     /(?:secret|private|keypair|solana|wallet)[^\n[]{0,40}\[((?:[0-9]{1,3},\s{0,2}){63}[0-9]{1,3})\]/gi
   ),
+  form("response of SAML", ["samlresponse"], /SAMLResponse"?[=:]\s?"?([0-9A-Za-z+/%=]{100,16000})/g),
   // Webhook URLs whose path is the secret
   form(
     "Slack webhook",
@@ -220,6 +221,11 @@ export const contextForms: ReadonlyArray<TokenForm> = [
   ),
   form("Meeting with its passcode", ["pwd="], /[?&]pwd=([0-9A-Za-z._-]{20,64})/g),
   // Other notations
+  form(
+    "password of a proxy without a scheme",
+    ["@"],
+    /(?<![\w/.:@+-])[\w.-]{2,32}:((?=[^\s:@/"'<>]{0,63}[0-9])(?=[^\s:@/"'<>]{0,63}[A-Za-z])[^\s:@/"'<>]{6,64})@[\w-]{1,63}(?:\.[\w-]{1,63}){1,4}:[0-9]{2,5}/g
+  ),
   form(
     "one-time password address",
     ["otpauth"],

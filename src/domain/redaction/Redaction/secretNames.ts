@@ -82,7 +82,7 @@ export const isSecretName = (name: string): boolean => {
   const last = parts.findLast((part) => !isNumber(part))
   if (last === undefined || harmless.has(last) || parts.includes("public") || parts.includes("publishable"))
     return false
-  if (/^tokens?$/.test(last) && parts.some((part) => positionWords.has(part))) return false
+  if (/^tokens?$/.test(last) && parts.slice(-3).some((part) => positionWords.has(part))) return false
   if (last === "tokens" && parts.some((part) => countWords.has(part))) return false
   return (
     /^[a-z]{2,}(?:token|secret|apikey|passwo?r?d)$/.test(last) ||

@@ -5,6 +5,7 @@
 const passwordWordsByLanguage = {
   English: [
     "passwords?",
+    "pass(?= (?:for|to) )",
     "pass ?phrases?",
     "pass ?codes?",
     "passwd",
@@ -76,6 +77,7 @@ const passwordWordsByLanguage = {
 const keyWordsByLanguage = {
   English: [
     "(?:api|access|secret|private|master|licen[cs]e|auth|encryption|signing)[ -]?(?:key|token|secret)s?",
+    "(?:use|using|with|my|our) (?:this )?key",
     "tokens?",
     "secrets?",
     "credentials?",

@@ -134,7 +134,7 @@ const findUserinfo = (text: string): ReadonlyArray<TextRange> => {
     const start = password !== undefined ? end - password.length : at + 3 + (colon === -1 ? 0 : colon + 1)
     const secret = text.slice(start, end)
     const isToken = password === undefined && colon === -1
-    if (isToken ? looksRandom(secret) : secret.length > 0 && !isPlaceholder(secret))
+    if (isToken ? looksRandom(secret) : !/^[0-9]{0,5}$/.test(secret) && !isPlaceholder(secret))
       found.push({ start, end })
   }
   return found

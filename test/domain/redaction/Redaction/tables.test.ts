@@ -55,7 +55,7 @@ describe("tables of secrets", () => {
     ]
     assert.strictEqual(
       createHash("sha256").update(lines.toSorted().join("\n")).digest("hex"),
-      "d1ab2c67371946ffed6694b9c8508054bc6b4853f7e85a0b0cc2d3da30fed249"
+      "eba30b1da35b8425b41e6ba99ddd8e32802f7e1f5214d57cae69d864cbe3e32d"
     )
   })
 
