@@ -21,8 +21,7 @@ const { positionals, values } = parseOptions(import.meta.filename, {
   allowPositionals: true,
   options: { show: { type: "boolean", default: false } }
 })
-const [folder] = positionals
-if (folder === undefined) failUsage(import.meta.filename, "Name the folder of the texts")
+const folder = positionals[0] ?? failUsage(import.meta.filename, "Name the folder of the texts")
 
 const decode = Schema.decodeUnknownSync(
   Schema.fromJsonString(
