@@ -35,7 +35,8 @@ export interface CompiledSchema {
 
 /**
  * Compiles a user's schema: JSON Schema 2020-12 that allows only objects at the top level, without external references.
- * Unknown keywords and `format` are annotations (`schemaWarnings` names them). Patterns match in linear time. Compiling takes milliseconds, within the limits at most about 150 ms, so cache
+ * Earlier dialects are read as 2020-12, except for keywords that mean something else there. Unknown keywords, `format` and patterns that
+ * cannot be matched in linear time are annotations (`schemaWarnings` names them). Compiling takes milliseconds, within the limits at most about 150 ms, so cache
  * the result.
  */
 export const compileSchema = (
@@ -99,10 +100,11 @@ const makeCheck = (prepared: Blueprint, onDefect: (error: unknown) => void): Com
   const meter = new Meter()
   const validate = makeValidator(prepared, meter)
   return (value, at = "#", shared) => {
+    if (value === null && prepared.allowsNull) return [{ pointer: at, detail: "must be object" }]
     const limit = Math.min(workFor(value), Math.max(0, shared?.left ?? Number.POSITIVE_INFINITY))
     meter.left = limit
     try {
-      return validate(value) ? [] : faultsOf(validate.errors ?? [], at)
+      return validate(value) ? [] : faultsOf(validate.errors ?? [], at, prepared.schema)
     } catch (error) {
       if (error instanceof WorkLimitExceeded && error.found.length > 0) return faultsOf(error.found, at)
       // A chain of references in a deeply nested value can exhaust the stack before the work limit.

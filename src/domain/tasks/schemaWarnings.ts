@@ -1,4 +1,7 @@
 import { Predicate, type Schema } from "effect"
+import { UNMATCHABLE } from "./CompiledSchema/Blueprint.ts"
+import { isEarlierDialect } from "./CompiledSchema/checkDialect.ts"
+import { isUnmatchable } from "./CompiledSchema/LinearPattern.ts"
 import { keywords, kindOf } from "./CompiledSchema/Keywords.ts"
 import { formatPointer, type SchemaFault } from "./CompiledSchema/SchemaFault.ts"
 
@@ -20,8 +23,15 @@ export const schemaWarnings = (schema: Schema.Json, at = "#"): ReadonlyArray<Sch
     for (const [keyword, value] of Object.entries(subschema)) {
       if (warnings.length === MAX_WARNINGS) return
       const here = [...place, keyword]
-      const detail = warningOf(keyword, value, subschema)
+      const atRoot = place.length === 0 ? rootWarningOf(keyword, value) : undefined
+      const detail = atRoot ?? warningOf(keyword, value, subschema)
       if (detail !== undefined) warnings.push({ pointer: formatPointer(at, here), detail })
+      const components: unknown =
+        keyword === "components" && place.length === 0 && Predicate.isReadonlyObject(value)
+          ? Reflect.get(value, "schemas")
+          : undefined
+      if (Predicate.isReadonlyObject(components))
+        for (const [name, inner] of Object.entries(components)) visit(inner, [...here, "schemas", name])
       const kind = kindOf(keyword)
       if (kind === "schema") visit(value, here)
       else if ((kind === "list" || kind === "map") && Predicate.isObjectOrArray(value)) {
@@ -67,11 +77,23 @@ const companions: ReadonlyMap<string, string> = new Map([
   ["maxContains", "contains"]
 ])
 
+/** Warnings about the top level alone. */
+const rootWarningOf = (keyword: string, value: unknown): string | undefined => {
+  if (keyword === "$schema" && isEarlierDialect(value)) return "is read as JSON Schema 2020-12"
+  if (keyword === "type" && Array.isArray(value) && value.includes("null"))
+    return "null is refused at the top level: an input or answer is always an object"
+  return undefined
+}
+
 const warningOf = (keyword: string, value: unknown, schema: object): string | undefined => {
   const companion = companions.get(keyword)
   if (companion !== undefined) {
     return Object.hasOwn(schema, companion) ? undefined : `has no effect without ${companion}`
   }
+  if (keyword === "pattern" && typeof value === "string" && isUnmatchable(value))
+    return `is not checked. ${UNMATCHABLE}`
+  // References of OpenAPI point into it.
+  if (keyword === "components") return undefined
   if (kindOf(keyword) !== undefined || descriptions.has(keyword) || keyword.startsWith("x-")) return undefined
   // `nullable: false` asks for what holds anyway.
   if (keyword === "nullable" && value === false) return undefined

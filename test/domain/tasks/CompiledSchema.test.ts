@@ -203,7 +203,7 @@ describe("CompiledSchema", () => {
       { anyOf: [{ $ref: "#/$defs/Order" }, { $ref: "#/$defs/List" }] },
       { anyOf: [{ $ref: "#/$defs/Order" }, true] },
       { not: { $ref: "#/$defs/Order" } },
-      { type: ["object", "null"] },
+      { type: ["object", "array"] },
       { properties: { total: { type: "number" } } }
     ]
     for (const root of refused) {
@@ -253,14 +253,135 @@ describe("CompiledSchema", () => {
   })
 })
 
+describe("schemas as generators write them", () => {
+  const details = (schema: Schema.Json, value: unknown) =>
+    compiled(schema)
+      .check(value)
+      .map(({ detail, pointer }) => `${pointer} ${detail}`)
+
+  it("a pattern with look-around, a back-reference or a large count is not checked, also not in unions", () => {
+    for (const pattern of ["^(?!\\.)[a-z.]+$", "(?<=a)b", "^(a|b)\\1$", "^.{1,5000}$"]) {
+      const schema = { type: "object", properties: { a: { type: "string", pattern } } }
+      assert.deepStrictEqual(details(schema, { a: "?" }), [], pattern)
+      assert.deepStrictEqual(details(schema, { a: 1 }), ["#/a must be string"], pattern)
+    }
+    const a = {
+      oneOf: [{ type: "string", pattern: "^(?=a)" }, { type: "string", pattern: "^(?=b)" }, { type: "null" }]
+    }
+    assert.deepStrictEqual(details({ type: "object", properties: { a } }, { a: "a" }), [])
+    assert.isAbove(details({ type: "object", properties: { a } }, { a: 1 }).length, 0)
+  })
+
+  it("earlier dialects are read as 2020-12", () => {
+    for (const dialect of [
+      "http://json-schema.org/draft-06/schema#",
+      "http://json-schema.org/draft-07/schema#",
+      "https://json-schema.org/draft/2019-09/schema"
+    ]) {
+      const schema = {
+        $schema: dialect,
+        type: "object",
+        definitions: { A: { type: "string" } },
+        properties: { a: { $ref: "#/definitions/A", description: "a text" } }
+      }
+      assert.deepStrictEqual(details(schema, { a: 1 }), ["#/a must be string"], dialect)
+    }
+  })
+
+  it("an object or null at the top is an object, and a member of the same type may still be null", () => {
+    const schema = { type: ["object", "null"], properties: { next: { $ref: "#" }, name: { type: "string" } } }
+    assert.deepStrictEqual(details(schema, null), ["# must be object"])
+    assert.deepStrictEqual(details(schema, { next: null, name: "a" }), [])
+  })
+
+  it("references lead to the components of a document of OpenAPI", () => {
+    const schema = {
+      $ref: "#/components/schemas/Order",
+      components: {
+        schemas: {
+          Order: { type: "object", properties: { id: { $ref: "#/components/schemas/Id" } } },
+          Id: { type: "integer" }
+        }
+      }
+    }
+    assert.deepStrictEqual(details(schema, { id: "x" }), ["#/id must be integer"])
+    assert.deepStrictEqual(details(schema, { id: 1 }), [])
+  })
+
+  it("errors of a union are those of the branch that its tag chooses", () => {
+    const cat = {
+      type: "object",
+      properties: { kind: { const: "cat" }, lives: { type: "integer", maximum: 9 } }
+    }
+    const dog = { type: "object", properties: { kind: { const: "dog" }, lives: { const: 1 } } }
+    const bird = {
+      type: "object",
+      required: ["kind", "wings"],
+      properties: { kind: { enum: ["bird", "bat"] } }
+    }
+    for (const keyword of ["oneOf", "anyOf"]) {
+      for (const branches of [
+        [cat, dog, bird],
+        ["cat", "dog", "bird"].map((name) => ({ $ref: `#/$defs/${name}` }))
+      ]) {
+        const schema = {
+          type: "object",
+          $defs: { cat, dog, bird },
+          properties: { pet: { [keyword]: branches } }
+        }
+        assert.deepStrictEqual(details(schema, { pet: { kind: "cat", lives: 30 } }), [
+          "#/pet/lives must be <= 9"
+        ])
+        assert.deepStrictEqual(details(schema, { pet: { kind: "bat" } }), ["#/pet/wings is required"])
+        // No branch has the tag.
+        assert.isAbove(details(schema, { pet: { kind: "cow", lives: 1 } }).length, 2)
+      }
+    }
+  })
+})
+
 describe("compileSchema", () => {
   const rejected: ReadonlyArray<readonly [what: string, schema: Schema.Json, pointer: string]> = [
     ["without an object at the top", { type: "array" }, "#/type"],
     ["that is not an object", [], "#"],
     [
       "of another dialect",
-      { $schema: "http://json-schema.org/draft-07/schema#", type: "object" },
+      { $schema: "http://json-schema.org/draft-04/schema#", type: "object" },
       "#/$schema"
+    ],
+    [
+      "with a list of items in an earlier dialect",
+      {
+        $schema: "http://json-schema.org/draft-07/schema#",
+        type: "object",
+        properties: { a: { items: [{ type: "string" }] } }
+      },
+      "#/properties/a/items"
+    ],
+    [
+      "with dependencies in an earlier dialect",
+      { $schema: "https://json-schema.org/draft/2019-09/schema", type: "object", dependencies: { a: ["b"] } },
+      "#/dependencies"
+    ],
+    [
+      "with a keyword beside $ref where it has no effect",
+      {
+        $schema: "http://json-schema.org/draft-07/schema#",
+        type: "object",
+        definitions: { A: { type: "string" } },
+        properties: { a: { $ref: "#/definitions/A", minLength: 2 } }
+      },
+      "#/properties/a/$ref"
+    ],
+    [
+      "with look-ahead below not",
+      { type: "object", properties: { a: { not: { pattern: "(?=x)" } } } },
+      "#/properties/a/not/pattern"
+    ],
+    [
+      "with an invalid component",
+      { type: "object", components: { schemas: { A: { type: "text" } } } },
+      "#/components/schemas/A/type"
     ],
     [
       "with a keyword of the wrong type",
@@ -307,7 +428,7 @@ describe("compileSchema", () => {
     ],
     ["with a dynamic reference", { type: "object", items: { $dynamicRef: "#x" } }, "#/items/$dynamicRef"],
     ["that asks to be asynchronous", { $async: true, type: "object" }, "#/$async"],
-    ["with look-ahead", { type: "object", items: { pattern: "(?=x)" } }, "#/items/pattern"],
+    ["with an invalid pattern", { type: "object", items: { pattern: "(x" } }, "#/items/pattern"],
     [
       "with a back-reference",
       { type: "object", patternProperties: { "(a)\\1": true } },

@@ -8,7 +8,8 @@ import {
   unsupportedKeywords,
   sizeDependent
 } from "./Keywords.ts"
-import { compilePattern, type LinearPattern } from "./LinearPattern.ts"
+import { checkSubschema, ignoresBesideRef, isEarlierDialect } from "./checkDialect.ts"
+import { compilePattern, isUnmatchable, type LinearPattern } from "./LinearPattern.ts"
 
 /** Limits of a schema. The size is that of its text in UTF-8. */
 export const MAX_SCHEMA_BYTES = 64 * 1024
@@ -45,6 +46,8 @@ export interface Blueprint {
   readonly patterns: ReadonlyMap<string, LinearPattern>
   /** Whether it allows only objects: by `type`, or by a schema that it applies to the same value, such as the target of `$ref`. */
   readonly requiresObject: boolean
+  /** Whether its top level allows null besides objects, which no input or answer can be. */
+  readonly allowsNull: boolean
   /** Whether a reference points to the root schema, which then applies to parts of a value too. */
   readonly recurs: boolean
   /** Whether it uses `unevaluatedProperties` or `unevaluatedItems`. */
@@ -89,14 +92,23 @@ class SchemaPreparer {
   #unevaluated: Place | undefined
   #unevaluatedItems = false
   #conditional = false
+  /** The place of the first pattern that cannot be checked. */
+  #unchecked: Place | undefined
+  /** The first keyword that such a pattern could make too strict. */
+  #negative: string | undefined
+  /** The prepared subschemas with `oneOf`. */
+  readonly #unions: Array<Record<string, unknown>> = []
+  #dialect: unknown
   #steps = 0
   #parts = 0
   #recurs = false
 
   prepare(schema: Readonly<Record<string, Schema.Json>>): Result.Result<Blueprint, SchemaFault> {
     return Result.gen(this, function* () {
+      this.#dialect = schema["$schema"]
       const priced = yield* this.#object(schema, [], 0)
       yield* this.#resolve()
+      yield* this.#loosenUnions()
       yield* this.#findCycle()
       // The validator counts properties that a failed `if` evaluated as evaluated.
       if (this.#unevaluated !== undefined && this.#conditional) {
@@ -110,6 +122,7 @@ class SchemaPreparer {
         parts: this.#parts,
         patterns: this.#patterns,
         requiresObject: this.#requiresObject(),
+        allowsNull: allowsNull(schema["type"]),
         recurs: this.#recurs,
         unevaluated: this.#unevaluated !== undefined || this.#unevaluatedItems
       }
@@ -141,6 +154,18 @@ class SchemaPreparer {
         if (refusal !== undefined) return yield* fault(here, refusal)
         if (keyword === "$id" && place.length > 0) {
           return yield* fault(here, "Only the top level can have an $id; move this schema to $defs")
+        }
+        const differs = this.#differs(keyword, schema)
+        if (differs !== undefined) return yield* fault(here, differs)
+        if (negative.has(keyword)) this.#negative ??= keyword
+        if (keyword === "pattern" && typeof value === "string" && isUnmatchable(value)) {
+          this.#unchecked ??= here
+          continue
+        }
+        if (keyword === "components" && place.length === 0) {
+          const schemas = yield* this.#components(value, here, depth)
+          if (schemas !== undefined) members.push([keyword, { schemas }])
+          continue
         }
         if (keyword === "unevaluatedProperties") this.#unevaluated ??= here
         if (keyword === "unevaluatedItems") this.#unevaluatedItems = true
@@ -177,6 +202,7 @@ class SchemaPreparer {
       }
       this.#parts += 1 + members.length
       const priced = Object.fromEntries([...members, [WORK, { units, weighs } satisfies Work]])
+      if (priced["oneOf"] !== undefined) this.#unions.push(priced)
       const to: unknown = priced["$ref"]
       if (typeof to === "string") {
         this.#references.push({ place: [...place, "$ref"], from: name, to, priced })
@@ -186,6 +212,61 @@ class SchemaPreparer {
       }
       return priced
     })
+  }
+
+  /** The schemas of a document of OpenAPI, which references such as `#/components/schemas/Order` point to. */
+  #components(
+    value: unknown,
+    place: Place,
+    depth: number
+  ): Result.Result<Readonly<Record<string, unknown>> | undefined, SchemaFault> {
+    return Result.gen(this, function* () {
+      const schemas: unknown = Predicate.isReadonlyObject(value) ? Reflect.get(value, "schemas") : undefined
+      if (!Predicate.isReadonlyObject(schemas)) return undefined
+      const prepared: Array<readonly [string, unknown]> = []
+      for (const [name, inner] of Object.entries(schemas)) {
+        const here = [...place, "schemas", name]
+        if (!Predicate.isReadonlyObject(inner) && typeof inner !== "boolean") {
+          return yield* fault(here, "must be a schema")
+        }
+        yield* checkSubschema(inner, formatPointer("#", here))
+        prepared.push([name, yield* this.#schema(inner, here, depth + 1)])
+      }
+      return Object.fromEntries(prepared)
+    })
+  }
+
+  /** Why a keyword is refused in an earlier dialect, where it means something else. */
+  #differs(keyword: string, schema: object): string | undefined {
+    if (keyword === "dependencies" && isEarlierDialect(this.#dialect))
+      return "Use dependentRequired or dependentSchemas: dependencies has no effect in JSON Schema 2020-12"
+    if (keyword !== "$ref" || !ignoresBesideRef(this.#dialect)) return undefined
+    const beside = Object.keys(schema).find(
+      (name) => name !== "$ref" && kindOf(name) !== undefined && !definitions.has(name)
+    )
+    return beside === undefined
+      ? undefined
+      : `In the named dialect ${beside} has no effect beside $ref: remove it, or remove $schema if it is meant`
+  }
+
+  /**
+   * With a pattern that is not checked, more schemas of a `oneOf` can match than the author meant, so that one is enough. Fails if a
+   * keyword turns a match into a failure, since values that fit would be refused.
+   */
+  #loosenUnions(): Result.Result<void, SchemaFault> {
+    if (this.#unchecked === undefined) return Result.void
+    const pointsInto = [...this.#targets.values()].some((target) => target.includes("/oneOf/"))
+    const obstacle = this.#negative ?? (pointsInto ? "a reference into oneOf" : undefined)
+    if (obstacle !== undefined) {
+      return fault(this.#unchecked, `${UNMATCHABLE}, and beside ${obstacle} it must be. Remove the pattern`)
+    }
+    for (const priced of this.#unions) {
+      const { anyOf, oneOf } = priced
+      if (anyOf === undefined) priced["anyOf"] = oneOf
+      else priced["allOf"] = [...(Array.isArray(priced["allOf"]) ? priced["allOf"] : []), { anyOf: oneOf }]
+      delete priced["oneOf"]
+    }
+    return Result.void
   }
 
   #value(keyword: string, value: unknown, place: Place, owner: string): Result.Result<void, SchemaFault> {
@@ -255,6 +336,7 @@ class SchemaPreparer {
       }
       const type: unknown = Reflect.get(schema, "type")
       if (type === "object" || (Array.isArray(type) && type.every((one) => one === "object"))) return true
+      if (name === "" && allowsNull(type)) return true
       const target = this.#targets.get(name)
       return (
         (target !== undefined && requires(target)) ||
@@ -294,6 +376,17 @@ class SchemaPreparer {
     return Result.void
   }
 }
+
+/** Why a pattern is not checked. */
+export const UNMATCHABLE =
+  "The pattern cannot be checked in linear time: it has look-around, a back-reference or a count over 1000"
+
+/** Keywords that turn a match into a failure, or into another condition. */
+const negative: ReadonlySet<string> = new Set(["not", "if", "maxContains"])
+
+/** Whether `type` allows objects and null only. */
+const allowsNull = (type: unknown): boolean =>
+  Array.isArray(type) && type.includes("null") && type.every((one) => one === "object" || one === "null")
 
 /** A unique name for a place: its JSON Pointer. */
 const nameOf = (place: Place): string =>

@@ -129,6 +129,27 @@ export const compilePattern = (pattern: string): Result.Result<LinearPattern, st
   }
 }
 
+/**
+ * Whether a pattern is a regular expression of ECMAScript that cannot be matched in linear time: with look-around, a back-reference or a
+ * count over 1,000. Generators write such patterns, which the author of a type cannot change. It is only parsed here, and never matched.
+ */
+export const isUnmatchable = (pattern: string): boolean =>
+  pattern.length <= MAX_LENGTH &&
+  estimateSize(pattern) <= MAX_ESTIMATED_SIZE * MAX_COUNT &&
+  Result.isFailure(compilePattern(pattern)) &&
+  isEcmaScript(pattern)
+
+/** Counts that generators write are at most this many times those of RE2. */
+const MAX_COUNT = 100
+
+const isEcmaScript = (pattern: string): boolean => {
+  try {
+    return new RegExp(pattern, "u").source !== ""
+  } catch {
+    return false
+  }
+}
+
 /** The same pattern, which charges each match to a meter. */
 export const metered = (
   pattern: string,

@@ -3,8 +3,18 @@ import { Result } from "effect"
 import { formatPointer, type SchemaFault } from "./SchemaFault.ts"
 import { faultsOf } from "./faults.ts"
 
-/** The only `$schema` that a schema can name. It can also name none. */
+/** The dialect of a schema that names none. */
 const DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+/** Earlier dialects whose keywords mean the same, except those that are refused. */
+const EARLIER = /^https?:\/\/json-schema\.org\/(?:draft\/2019-09|draft-0[67])\/schema#?$/
+
+/** Whether a schema names a dialect in which keywords beside `$ref` have no effect. */
+export const ignoresBesideRef = (named: unknown): boolean =>
+  typeof named === "string" && EARLIER.test(named) && !named.includes("2019-09")
+
+/** Whether a schema names an earlier dialect. */
+export const isEarlierDialect = (named: unknown): boolean => typeof named === "string" && EARLIER.test(named)
 
 let metaSchema: ValidateFunction | undefined
 
@@ -19,17 +29,26 @@ const checkMetaSchema = (): ValidateFunction => {
 /** Validates a schema against the meta-schema of JSON Schema 2020-12. Fails with the first invalid place. */
 export const checkDialect = (schema: Readonly<Record<string, unknown>>): Result.Result<void, SchemaFault> => {
   const named = schema["$schema"]
-  if (named !== undefined && named !== DIALECT && named !== `${DIALECT}#`) {
+  if (named !== undefined && named !== DIALECT && named !== `${DIALECT}#` && !isEarlierDialect(named)) {
     return Result.fail({
       pointer: formatPointer("#", ["$schema"]),
-      detail: `Unsupported dialect: remove $schema or set it to ${DIALECT}`
+      detail: `Unsupported dialect: remove $schema, or set it to ${DIALECT}, draft 2019-09 or draft-07`
     })
   }
+  return checkSubschema(isEarlierDialect(named) ? { ...schema, $schema: DIALECT } : schema, "#")
+}
+
+/** Validates a schema at a place against the meta-schema, whatever dialect the document names. */
+export const checkSubschema = (schema: unknown, at: string): Result.Result<void, SchemaFault> => {
   const check = checkMetaSchema()
   if (check(schema)) return Result.void
-  const [first = { pointer: "#", detail: "Not a valid JSON Schema 2020-12" }] = faultsOf(
+  const [first = { pointer: at, detail: "Not a valid JSON Schema 2020-12" }] = faultsOf(
     check.errors ?? [],
-    "#"
+    at
   )
-  return Result.fail(first)
+  return Result.fail(
+    first.pointer.endsWith("/items")
+      ? { ...first, detail: "must be one schema; use prefixItems for a list of schemas" }
+      : first
+  )
 }

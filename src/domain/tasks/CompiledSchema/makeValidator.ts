@@ -17,10 +17,10 @@ const ERROR_FACTOR = 10
  *
  * Options: `strict` is off, because it rejects valid JSON Schema. `allErrors` reports all errors; its generated code is
  * also flat, while the code that stops at the first error nests once per keyword and takes ten times as long to
- * compile. `ownProperties`, because otherwise a field named `constructor` would always be present. No meta-schema,
- * which was checked before; formats are annotations, as by default in the dialect. `$data` stays off, so that no value
- * can choose a pattern or a limit. Code is generated from the {@link Blueprint} alone, in which every keyword has the
- * type that its meta-schema requires.
+ * compile. `verbose` tells the subschema of each error, and so its branch of a union. `ownProperties`, because otherwise a
+ * field named `constructor` would always be present. No meta-schema, which was checked before; formats are annotations, as
+ * by default in the dialect. `$data` stays off, so that no value can choose a pattern or a limit. Code is generated from
+ * the {@link Blueprint} alone, in which every keyword has the type that its meta-schema requires.
  */
 export const makeValidator = (
   { patterns, recurs, schema, unevaluated }: Blueprint,
@@ -34,6 +34,7 @@ export const makeValidator = (
   const ajv = new Ajv2020({
     strict: false,
     allErrors: true,
+    verbose: true,
     meta: false,
     validateSchema: false,
     validateFormats: false,
