@@ -130,16 +130,19 @@ const cellsOf = ({ delimiter, start, text }: Row): ReadonlyArray<TextRange> => {
     })
   const cells: Array<TextRange> = []
   let from = 0
+  /** Whether the cell has only blanks so far. */
+  let isBlank = true
   for (let at = 0; at <= text.length && cells.length < MAX_CELLS; at++) {
     const character = text.charAt(at)
     // A quoted cell may contain the delimiter.
-    if (character === '"' && delimiter !== "|" && text.slice(from, at).trim() === "") {
+    if (character === '"' && delimiter !== "|" && isBlank) {
       const close = text.indexOf('"', at + 1)
       if (close !== -1) at = close
     } else if (character === delimiter || at === text.length) {
       cells.push(trimCell(text, start, from, at))
       from = at + 1
     }
+    isBlank = from === at + 1 || (isBlank && /\s/.test(character))
   }
   if (delimiter !== "|") return cells
   // The bars at both ends.
