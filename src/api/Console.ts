@@ -214,6 +214,16 @@ export const ApprovalContext = Schema.Struct({
   rule_id: Schema.NullOr(RuleId),
   /** The place of the rule in the current list, 1 for the first. Null: no rule matched, or the list no longer has it. */
   rule_number: Schema.NullOr(Schema.Int),
+  /** A rule that the tool seems to match and does not: by look-alike letters or, if no rule matches, by its spelling. */
+  similar_rule: Schema.NullOr(
+    Schema.Struct({
+      id: RuleId,
+      number: Schema.Int,
+      /** The tool as it reads if only its letters pretend, else the pattern of the rule. */
+      tool: Schema.String,
+      kind: Schema.Literals(["look_alike", "spelling"])
+    })
+  ),
   tool_history: ToolHistory,
   /** Null without the scope `sessions.read`. */
   session: Schema.NullOr(

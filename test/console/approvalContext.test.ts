@@ -91,6 +91,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Decid
       })
       assert.deepStrictEqual(yield* accessibilityViolations(page), [])
       yield* Effect.promise(async () => {
+        await page.locator("[aria-keyshortcuts=a]").waitFor()
         await page.keyboard.press("a")
         await page.getByLabel("Comment").press("Enter")
         await page.getByText("Approved by Ada").waitFor()
@@ -130,18 +131,22 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Decid
       yield* Effect.promise(async () => {
         // Until then the page may show the approval again, with its parts folded.
         await page.getByText("Live · sorted by deadline").waitFor()
-        await page.getByText("2 parts of the arguments are not shown").waitFor()
+        await page.getByText("2 parts are not shown").waitFor()
         assert.strictEqual(await page.getByRole("button", { name: "Approve" }).count(), 0)
         assert.strictEqual(await page.getByText("the harmful part").count(), 0)
+        await page.locator("[aria-keyshortcuts=a]").waitFor()
         await page.keyboard.press("a")
         await page.getByText("the harmful part").waitFor()
         await page.getByText("the end of the note").waitFor()
         assert.strictEqual(await page.getByLabel("Comment").count(), 0)
-        await page.keyboard.press("a")
-        await page.getByLabel("Comment").waitFor()
+        while ((await page.getByLabel("Comment").count()) === 0) {
+          await page.locator("[aria-keyshortcuts=a], form").first().waitFor()
+          await page.keyboard.press("a")
+        }
         await page.keyboard.press("Escape")
         await page.getByRole("button", { name: "Approve" }).waitFor()
         assert.match(String(await page.evaluate("document.activeElement.textContent")), /^Approve/)
+        await page.locator("[aria-keyshortcuts=a]").waitFor()
         await page.keyboard.press("a")
         await page.getByLabel("Comment").press("Enter")
         await page.getByText("Approved by Ada").waitFor()

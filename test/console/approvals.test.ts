@@ -65,6 +65,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Appro
           await page.getByRole("option", { name: /payments\.refund/ }).waitFor()
           await page.keyboard.press("j")
           await page.getByRole("heading", { name: "payments.refund" }).waitFor()
+          await page.locator("[aria-keyshortcuts=a]").waitFor()
           await page.keyboard.press("a")
           await page.keyboard.type("The order was checked")
           await page.keyboard.press("Enter")

@@ -68,6 +68,19 @@ const sheetOf = (page: Page) => page.getByRole("dialog")
 const check = (page: Page, tool: string | RegExp) =>
   page.getByRole("option", { name: tool }).first().locator(".row-check").click()
 
+/** Shows everything in the sheet that was not on the screen. */
+const showAll = async (page: Page) => {
+  const rest = sheetOf(page).getByRole("button", { name: "Show the rest" })
+  const approve = sheetOf(page).getByRole("button", { name: /^Approve/ })
+  for (let clicks = 0; clicks < 200; clicks++) {
+    await rest.or(approve).first().waitFor()
+    if ((await approve.count()) > 0) return
+    await rest.click()
+    await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => resolve(null))))
+  }
+  assert.fail("the sheet does not end")
+}
+
 /** Pixels by which the open sheet is wider than itself. */
 const sheetOverflow = (page: Page): Promise<unknown> =>
   page.evaluate(
@@ -114,22 +127,23 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })(
             await inbox.keyboard.press("a")
             const sheet = sheetOf(inbox)
             await sheet.getByRole("heading", { name: "Decide 3 approvals" }).waitFor()
-            // Equal values once, different ones in a table with the tenfold amount on top.
+            // Equal values once, different ones in a row per approval with the tenfold amount on top.
             await sheet.getByRole("definition").getByText(`"EUR"`).waitFor()
             assert.strictEqual(await sheet.getByText(`"EUR"`).count(), 1)
-            const amounts = sheet.getByRole("table", { name: /amount/ })
-            await amounts.getByRole("row").nth(1).getByText("12900").waitFor()
-            await amounts.getByRole("row").nth(1).getByText("10 times the others").waitFor()
-            await amounts.getByRole("row").nth(1).getByText("refund-3").waitFor()
-            assert.strictEqual(await amounts.getByText("10 times the others").count(), 1)
-            await sheet.getByRole("table", { name: /\/order\/id/ }).waitFor()
+            const refunds = sheet.getByRole("table", { name: "payments.refund" })
+            await refunds.getByRole("row").nth(1).getByText("12900").waitFor()
+            await refunds.getByRole("row").nth(1).getByText("10 times the others").waitFor()
+            await refunds.getByRole("row").nth(1).getByText("refund-3").waitFor()
+            assert.strictEqual(await refunds.getByText("10 times the others").count(), 1)
+            await refunds.getByRole("columnheader", { name: "/order/id" }).waitFor()
             await sheet.getByText("support agent").waitFor()
             await sheet.getByText("1 value stands out").waitFor()
           })
           assert.deepStrictEqual(yield* accessibilityViolations(inbox), [])
           yield* Effect.promise(async () => {
             const sheet = sheetOf(inbox)
-            for (let presses = 0; presses < 12; presses++) {
+            await showAll(inbox)
+            for (let presses = 0; presses < 30; presses++) {
               if (await inbox.evaluate("document.activeElement.tagName === 'TEXTAREA'")) break
               await inbox.keyboard.press("Tab")
             }
@@ -216,7 +230,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })(
             await page.goto("/console/approvals")
             for (const tool of [/payments/, /mail/, /crm/]) await check(page, tool)
             await page.getByRole("button", { name: /Review and decide/ }).click()
-            await sheetOf(page).getByRole("button", { name: "Approve 3" }).waitFor()
+            await showAll(page)
           })
           yield* decideAs("Grace", "stale", second!, "reject")
           yield* Effect.promise(async () => {
@@ -256,8 +270,8 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })(
             for (const tool of [/payments/, /mail/, /crm/]) await check(page, tool)
             await page.getByRole("button", { name: /Review and decide/ }).click()
             const sheet = sheetOf(page)
-            await sheet.getByText("All 3 approvals").click()
             await sheet.getByText("requested by this API key").waitFor()
+            await showAll(page)
             await sheet.getByRole("button", { name: "Approve 3" }).click()
             const results = sheet.getByRole("list", { name: "Results" }).getByRole("listitem")
             await results
@@ -283,18 +297,134 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })(
         }).pipe(Effect.scoped, Effect.orDie))
     })
 
-    describe("large arguments", () => {
-      test("are approved only after they were shown or confirmed, and rejected without", () =>
+    describe("approvals of many sessions", () => {
+      test("each is named by its ticket, the odd one is marked in its row, and is left out by its checkbox", () =>
+        Effect.gen(function* () {
+          const { client, key } = yield* Countersign
+          const agent = yield* client({ preset: "runtime", name: "support agent" }, "tickets")
+          const ids = yield* Effect.forEach([1, 2, 3, 4, 5, 6, 7, 8], (number) =>
+            Effect.gen(function* () {
+              const { session_id } = yield* agent.sessions.create({
+                payload: { metadata: { ticket: `SUP-${number}` } }
+              })
+              const { approval_id } = yield* agent.sessions.step({
+                params: { id: session_id },
+                payload: {
+                  step_id: StepId.make("refund-1"),
+                  tool: "payments.refund",
+                  action_class: "write",
+                  arguments: { amount_cents: number === 5 ? 990_000 : 1_000 + number, currency: "EUR" }
+                }
+              })
+              return approval_id ?? assert.fail("the step waits for a person")
+            })
+          )
+          const { page, pageErrors } = yield* openSignedIn(
+            yield* key({ preset: "reviewer", name: "Ada" }, "tickets"),
+            "/approvals"
+          )
+          const sheet = sheetOf(page)
+          const row = (name: RegExp) => sheet.getByRole("row", { name })
+          yield* Effect.promise(async () => {
+            await page.getByRole("option").nth(7).waitFor()
+            await page.keyboard.press("j")
+            await page.keyboard.press("x")
+            await page.getByRole("button", { name: "Select all listed" }).click()
+            await page.keyboard.press("a")
+            await sheet.getByText("1 value stands out").waitFor()
+            await row(/SUP-5/).getByText("10 times the others").waitFor()
+            await row(/SUP-5/).getByText("990000").waitFor()
+            assert.strictEqual(await row(/SUP-4/).getByText("10 times").count(), 0)
+            assert.strictEqual(await row(/SUP-4/).getByText("1004").count(), 1)
+            await row(/SUP-5/).getByRole("checkbox").uncheck()
+            await sheet.getByRole("heading", { name: "Decide 7 approvals" }).waitFor()
+            await showAll(page)
+          })
+          assert.deepStrictEqual(yield* accessibilityViolations(page), [])
+          yield* Effect.promise(async () => {
+            await sheet.getByRole("button", { name: "Approve 7" }).click()
+            await sheet.getByText("7 decided").waitFor()
+            await sheet.getByRole("listitem").filter({ hasText: "SUP-4" }).waitFor()
+            assert.strictEqual(await sheet.getByRole("listitem").filter({ hasText: "SUP-5" }).count(), 0)
+          })
+          assert.deepStrictEqual(
+            (yield* statusesOf("tickets", ids)).map(([status]) => status),
+            [1, 2, 3, 4, 5, 6, 7, 8].map((number) => (number === 5 ? "pending" : "approved"))
+          )
+          assert.deepStrictEqual(pageErrors, [])
+        }).pipe(Effect.scoped, Effect.orDie))
+
+      test("an approval is opened from the sheet, and the selection is still there", () =>
+        Effect.gen(function* () {
+          const { key } = yield* Countersign
+          yield* requestApprovals("open", [{ id: "1" }, { id: "2", tool: "mail.send" }])
+          const { page } = yield* openSignedIn(
+            yield* key({ preset: "reviewer", name: "Ada" }, "open"),
+            "/approvals"
+          )
+          yield* Effect.promise(async () => {
+            for (const tool of [/payments/, /mail/]) await check(page, tool)
+            await page.getByRole("button", { name: /Review and decide/ }).click()
+            await sheetOf(page)
+              .getByRole("link", { name: /^Open mail\.send/ })
+              .click()
+            await page.getByRole("heading", { name: "mail.send" }).waitFor()
+            await sheetOf(page).waitFor({ state: "detached" })
+            await page.getByText("2 selected").waitFor()
+          })
+        }).pipe(Effect.scoped, Effect.orDie))
+    })
+
+    describe("unseen arguments", () => {
+      test("are approved only after each part was opened and on the screen, and rejected without", () =>
         Effect.gen(function* () {
           const { key } = yield* Countersign
           const long = "W".repeat(MAX_COMPARED_BYTES)
           yield* requestApprovals("large", [
             { id: "small" },
-            { id: "big", arguments: { order: "4711", note: `${long} the end` } },
-            { id: "bigger", arguments: { order: "4711", note: long } }
+            { id: "big", arguments: { order: "4711", note: `${long} the end` } }
           ])
           const { page } = yield* openSignedIn(
             yield* key({ preset: "reviewer", name: "Ada" }, "large"),
+            "/approvals"
+          )
+          yield* Effect.promise(async () => {
+            await page.getByRole("option").nth(1).waitFor()
+            await page.keyboard.press("j")
+            await page.keyboard.press("Shift+ArrowDown")
+            await page.keyboard.press("a")
+            const sheet = sheetOf(page)
+            await sheet.getByRole("button", { name: "Reject 2" }).waitFor()
+            assert.strictEqual(await sheet.getByRole("button", { name: /^Approve/ }).count(), 0)
+            await sheet.getByRole("button", { name: /^Show arguments.* of .*big/ }).click()
+            await sheet.getByRole("button", { name: /show all 16,392 characters/ }).waitFor()
+            // The page never says that a person knows something.
+            assert.isFalse(await sheet.getByRole("checkbox", { name: "I know these arguments" }).isChecked())
+            assert.strictEqual(await sheet.getByRole("button", { name: /^Approve/ }).count(), 0)
+            await sheet.getByText("1 part is not shown").waitFor()
+            await showAll(page)
+            await sheet.getByText("the end").waitFor()
+            assert.isFalse(await sheet.getByRole("checkbox", { name: "I know these arguments" }).isChecked())
+          })
+          assert.deepStrictEqual(yield* accessibilityViolations(page), [])
+          yield* Effect.promise(async () => {
+            const sheet = sheetOf(page)
+            await sheet.getByRole("button", { name: "Approve 2" }).click()
+            await sheet.getByText("2 decided").waitFor()
+          })
+        }).pipe(Effect.scoped, Effect.orDie))
+
+      test("are approved without if a person says to know them, or leaves their approval out", () =>
+        Effect.gen(function* () {
+          const { key } = yield* Countersign
+          const long = "W".repeat(MAX_COMPARED_BYTES)
+          yield* requestApprovals("known", [
+            { id: "small" },
+            { id: "big", arguments: { order: "4711", note: long } },
+            { id: "other", arguments: { order: "4712", note: long } }
+          ])
+          const { page } = yield* openSignedIn(
+            yield* key({ preset: "reviewer", name: "Ada" }, "known"),
             "/approvals"
           )
           yield* Effect.promise(async () => {
@@ -304,24 +434,44 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })(
             await page.keyboard.press("Shift+ArrowDown")
             await page.keyboard.press("a")
             const sheet = sheetOf(page)
-            await sheet.getByRole("heading", { name: "Arguments not shown here (2)" }).waitFor()
-            await sheet.getByRole("button", { name: "Approve 3" }).click()
-            await sheet.getByRole("alert").getByText("Arguments of 2 approvals are not shown").waitFor()
-            await sheet.getByRole("button", { name: "Show arguments of big", exact: true }).click()
-            await sheet.getByRole("button", { name: /show all 16,392 characters/ }).waitFor()
-            await sheet.getByRole("button", { name: "Approve 3" }).click()
-            await sheet.getByRole("alert").getByText("Arguments of 1 approval are not shown").waitFor()
-            await sheet.getByRole("listitem").filter({ hasText: "bigger" }).getByRole("checkbox").check()
-            const all = sheet.getByRole("checkbox", { name: "I know the arguments of all 2" })
-            assert.isTrue(await all.isChecked())
-            await all.uncheck()
-            await all.check()
+            await sheet.getByText("2 parts are not shown").waitFor()
+            await sheet.getByRole("checkbox", { name: /^I know the arguments of all 2/ }).check()
+            await showAll(page)
+            await sheet.getByRole("button", { name: "Approve 3" }).waitFor()
+            await sheet.getByRole("checkbox", { name: "I know these arguments" }).first().uncheck()
+            await sheet.getByText("1 part is not shown").waitFor()
+            await sheet.getByRole("checkbox", { name: "Selected: payments.refund big" }).uncheck()
+            await sheet.getByRole("button", { name: "Approve 2" }).click()
+            await sheet.getByText("2 decided").waitFor()
           })
-          assert.deepStrictEqual(yield* accessibilityViolations(page), [])
+        }).pipe(Effect.scoped, Effect.orDie))
+
+      test("rows of the comparison that were never on the screen keep Approve away", () =>
+        Effect.gen(function* () {
+          const { key } = yield* Countersign
+          yield* requestApprovals(
+            "rows",
+            Array.from({ length: 60 }, (_, index) => ({ id: `step-${index}`, arguments: { amount: index } }))
+          )
+          const { page } = yield* openSignedIn(
+            yield* key({ preset: "reviewer", name: "Ada" }, "rows"),
+            "/approvals"
+          )
           yield* Effect.promise(async () => {
+            await page.getByRole("option").first().waitFor()
+            await page.keyboard.press("j")
+            await page.keyboard.press("x")
+            await page.getByRole("button", { name: "Select all listed" }).click()
+            await page.keyboard.press("a")
             const sheet = sheetOf(page)
-            await sheet.getByRole("button", { name: "Approve 3" }).click()
-            await sheet.getByText("3 decided").waitFor()
+            await sheet.getByText("There is more below").waitFor()
+            assert.strictEqual(await sheet.getByRole("button", { name: /^Approve/ }).count(), 0)
+            // The end alone is not all.
+            await page.locator(".dialog.sheet").evaluate((dialog) => dialog.scrollTo(0, dialog.scrollHeight))
+            await sheet.getByText("There is more below").waitFor()
+            await showAll(page)
+            await sheet.getByRole("button", { name: "Approve 60" }).click()
+            await sheet.getByText("60 decided").waitFor()
           })
         }).pipe(Effect.scoped, Effect.orDie))
     })
@@ -362,6 +512,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })(
             await page.getByText("3 selected").waitFor()
             assert.strictEqual(await horizontalOverflow(page), 0)
             await page.getByRole("button", { name: /Review and decide/ }).tap()
+            await showAll(page)
             await sheetOf(page).getByRole("button", { name: "Approve 3" }).waitFor()
             assert.strictEqual(await sheetOverflow(page), 0)
           })

@@ -249,7 +249,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Webho
           await page.getByText("4 selected").waitFor()
           failing.state.status = 200
           await page.getByRole("button", { name: "Replay", exact: true }).click()
-          await page.getByRole("dialog").getByRole("button", { name: "Replay 4 deliveries" }).click()
+          await page.getByRole("dialog").getByRole("button", { name: "Replay 4" }).click()
           await page.getByRole("dialog").getByText("4 queued").waitFor()
           await failing.count(8)
           await page.getByRole("button", { name: "Close" }).click()

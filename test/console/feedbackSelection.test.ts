@@ -61,10 +61,17 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })(
           await page.keyboard.press("s")
           const sheet = sheetOf(page)
           await sheet.getByRole("heading", { name: "Review 3 corrections" }).waitFor()
-          // What differs in a table, what is equal once.
-          const categories = sheet.getByRole("table", { name: /category/ })
-          await categories.getByRole("row").nth(1).getByText("billing").waitFor()
-          await categories.getByRole("row").nth(1).getByText("2 corrections").waitFor()
+          // What differs in a table with a row for each, what is equal once.
+          const corrections = sheet.getByRole("table", { name: "sort messages" })
+          await corrections.getByRole("columnheader", { name: "/category" }).waitFor()
+          await corrections
+            .getByRole("row", { name: /message 2/ })
+            .getByText("billing")
+            .waitFor()
+          await corrections
+            .getByRole("row", { name: /message 1/ })
+            .getByText("shipping")
+            .waitFor()
           await sheet.getByRole("definition").getByText("1", { exact: true }).waitFor()
         })
         assert.deepStrictEqual(yield* accessibilityViolations(page), [])

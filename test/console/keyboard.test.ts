@@ -71,7 +71,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Keybo
       const { page, pageErrors } = yield* openSignedIn(ada, "/approvals")
       yield* Effect.promise(async () => {
         await page.getByRole("option", { name: /mail\.send/ }).click()
-        await page.getByRole("button", { name: "Approve" }).waitFor()
+        await page.getByRole("button", { name: "Reject" }).waitFor()
         // Every press but the first is a repetition, until the key is up.
         for (const key of ["x", "x", "j", "j"]) await page.keyboard.down(key)
         await page.getByRole("heading", { name: "mail.last" }).waitFor()
@@ -91,7 +91,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Keybo
       const { page, pageErrors } = yield* openSignedIn(ada, "/approvals")
       yield* Effect.promise(async () => {
         await page.getByRole("option", { name: /mail\.send/ }).click()
-        await page.getByRole("button", { name: "Approve" }).waitFor()
+        await page.getByRole("button", { name: "Reject" }).waitFor()
         await page.keyboard.press("?")
         await page.getByRole("dialog", { name: "Keyboard shortcuts" }).waitFor()
       })
@@ -101,7 +101,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Keybo
         await page.getByRole("button", { name: "Close", exact: true }).click()
         for (const key of ["a", "j", "?"]) await page.keyboard.press(key)
         await page.reload()
-        await page.getByRole("button", { name: "Approve" }).waitFor()
+        await page.getByRole("button", { name: "Reject" }).waitFor()
         for (const key of ["a", "?"]) await page.keyboard.press(key)
         // Keys that are not letters still work, so everything before them was ignored.
         await page.keyboard.press("ArrowDown")
@@ -111,6 +111,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Keybo
         await page.getByRole("button", { name: "Keyboard shortcuts" }).click()
         await page.getByLabel("Use single letters as shortcuts").check()
         await page.getByRole("button", { name: "Close", exact: true }).click()
+        await page.locator("[aria-keyshortcuts=a]").waitFor()
         await page.keyboard.press("a")
         await page.getByLabel("Comment").waitFor()
       })
@@ -139,7 +140,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Keybo
       const { page } = yield* openSignedIn(ada, "/approvals", { viewport: { width: 390, height: 844 } })
       yield* Effect.promise(async () => {
         await page.getByRole("option", { name: /mail\.send/ }).click()
-        await page.getByRole("button", { name: "Approve" }).waitFor()
+        await page.getByRole("button", { name: "Reject" }).waitFor()
         assert.strictEqual(await page.getByRole("heading", { level: 1 }).count(), 1)
       })
       assert.deepStrictEqual(yield* accessibilityViolations(page), [])

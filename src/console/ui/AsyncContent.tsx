@@ -34,7 +34,7 @@ export const AsyncContent = <A, E>({
         {failure?.code === "NOT_FOUND" ? (
           <BackToList />
         ) : (
-          <Button small onClick={() => refresh(atom)}>
+          <Button small data-fold="" onClick={() => refresh(atom)}>
             Try again
           </Button>
         )}

@@ -39,7 +39,8 @@ export const CommentForm = ({
     if (event.key === "Escape") onBack()
     if (event.key === "Enter" && !event.shiftKey && !event.nativeEvent.isComposing) {
       event.preventDefault()
-      submit()
+      // The key that opened the form may still be down.
+      if (!event.repeat) submit()
     }
   }
   return (

@@ -1,17 +1,35 @@
-/** JSON as a readable tree. Every string is rendered as untrusted text; long and deeply nested values are collapsed. */
-import { createContext, type ReactNode, useContext, useState } from "react"
+/**
+ * JSON as a readable tree. Every string is rendered as untrusted text; long and deeply nested values are folded. Each button that shows a
+ * folded part has the attribute `data-fold`, by which `useReading` finds them.
+ */
+import { createContext, memo, type ReactNode, useContext, useState } from "react"
 import type { Schema } from "effect"
 import { CopyButton } from "./CopyButton.tsx"
-import { MAX_UNFOLDED_MEMBERS, OPEN_LEVELS, SHOWN_CHARACTERS, SHOWN_MEMBERS } from "./foldedParts.ts"
 import { UntrustedText } from "./UntrustedText.tsx"
+
+/** Characters and lines of a text that are shown before it is expanded. */
+const SHOWN_CHARACTERS = 600
+const SHOWN_LINES = 20
+
+/** Members of one array or object that are shown before it is expanded. */
+const SHOWN_MEMBERS = 50
+
+/** The most members of one array or object that one click shows: more would block the page. */
+const MAX_UNFOLDED_MEMBERS = 500
+
+/** Nesting levels that are expanded initially. */
+const OPEN_LEVELS = 3
+
+/** Deeper levels are not indented further: there would be no room for their values. */
+const INDENTED_LEVELS = 8
 
 const Unfolded = createContext(false)
 
 /**
- * A tree of any JSON value, with a button that copies it. `undefined`: no value was given. `unfolded`: nothing is collapsed. `copyable`:
- * false leaves the button out.
+ * A tree of any JSON value, with a button that copies it. `undefined`: no value was given. `unfolded`: nothing is folded but very long lists.
+ * `copyable`: false leaves the button out.
  */
-export const JsonTree = ({
+export const JsonTree = memo(function JsonTree({
   copyable = true,
   label,
   unfolded = false,
@@ -21,7 +39,7 @@ export const JsonTree = ({
   readonly label: string
   readonly unfolded?: boolean
   readonly copyable?: boolean
-}) => {
+}) {
   const tree = (
     <Unfolded value={unfolded}>
       <div className="json" role="group" aria-label={label}>
@@ -37,7 +55,7 @@ export const JsonTree = ({
       <CopyButton label={`Copy as JSON: ${label}`} text={() => JSON.stringify(value, null, 2)} />
     </div>
   )
-}
+})
 
 const Value = ({ level, value }: { readonly value: Schema.Json; readonly level: number }): ReactNode => {
   if (value === null) return <span className="json-word">null</span>
@@ -64,19 +82,45 @@ const Value = ({ level, value }: { readonly value: Schema.Json; readonly level: 
   }
 }
 
+/** A line break, or the empty lines that `UntrustedText` shows as one. */
+const LINE = /\n(?:\s*\n)?/gu
+
+/** The length of the part of a text that is shown at first, and what the rest is measured in. */
+const foldText = (text: string): { readonly shown: number; readonly whole: string } => {
+  const lines = text.length <= SHOWN_LINES ? [] : [...text.matchAll(LINE)]
+  const line = lines[SHOWN_LINES - 1]?.index ?? text.length
+  if (line < SHOWN_CHARACTERS) {
+    return line === text.length
+      ? { shown: line, whole: "" }
+      : { shown: line, whole: `${(lines.length + 1).toLocaleString("en")} lines` }
+  }
+  const whole = `${text.length.toLocaleString("en")} characters`
+  if (text.length <= SHOWN_CHARACTERS) return { shown: text.length, whole }
+  // A pair of surrogates is one character.
+  return {
+    shown: SHOWN_CHARACTERS - (/[\ud800-\udbff]/.test(text.charAt(SHOWN_CHARACTERS - 1)) ? 1 : 0),
+    whole
+  }
+}
+
 const Text = ({ text }: { readonly text: string }) => {
   const [isExpanded, setExpanded] = useState(false)
   const expanded = useContext(Unfolded) || isExpanded
-  const long = text.length > SHOWN_CHARACTERS
+  const { shown, whole } = foldText(text)
+  const isFolded = shown < text.length && !expanded
   return (
     <span className="json-text">
       <span aria-hidden="true">“</span>
-      <UntrustedText text={long && !expanded ? text.slice(0, SHOWN_CHARACTERS) : text} />
-      {long && !expanded ? "…" : null}
+      <UntrustedText text={isFolded ? text.slice(0, shown) : text} />
+      {isFolded ? "…" : null}
       <span aria-hidden="true">”</span>
-      {long && (isExpanded || !expanded) ? (
-        <button type="button" className="link" onClick={() => setExpanded(!expanded)}>
-          {expanded ? "show less" : `show all ${text.length.toLocaleString("en")} characters`}
+      {isFolded ? (
+        <button type="button" className="link" data-fold="" onClick={() => setExpanded(true)}>
+          show all {whole}
+        </button>
+      ) : isExpanded ? (
+        <button type="button" className="link" onClick={() => setExpanded(false)}>
+          show less
         </button>
       ) : null}
     </span>
@@ -100,13 +144,13 @@ const Members = ({
   if (entries.length === 0) return <span className="quiet">{label === "object" ? "{ }" : "[ ]"}</span>
   if (!open) {
     return (
-      <button type="button" className="link" onClick={() => setOpen(true)}>
+      <button type="button" className="link" data-fold="" onClick={() => setOpen(true)}>
         show {label === "object" ? (entries.length === 1 ? "1 field" : `${entries.length} fields`) : label}
       </button>
     )
   }
   return (
-    <dl className={level === 0 ? "json-members" : "json-members nested"}>
+    <dl className={level === 0 || level > INDENTED_LEVELS ? "json-members" : "json-members nested"}>
       {entries.slice(0, shown).map(([name, value]) => (
         <div key={name} className="json-member">
           <dt>
@@ -118,7 +162,12 @@ const Members = ({
         </div>
       ))}
       {entries.length > shown ? (
-        <button type="button" className="link" onClick={() => setLimit(shown + 10 * SHOWN_MEMBERS)}>
+        <button
+          type="button"
+          className="link"
+          data-fold=""
+          onClick={() => setLimit(shown + MAX_UNFOLDED_MEMBERS)}
+        >
           show more ({entries.length.toLocaleString("en")} in total)
         </button>
       ) : null}

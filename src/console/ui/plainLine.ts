@@ -1,8 +1,8 @@
-import { splitHiddenCharacters } from "./UntrustedText.tsx"
+import { splitMisleading } from "./UntrustedText.tsx"
 
 /** A text of others as one line of at most so many characters, for places that show plain text: hidden characters become code points. */
 export const plainLine = (text: string, maxLength: number): string => {
-  const line = splitHiddenCharacters(text.slice(0, 4 * maxLength))
+  const line = splitMisleading(text.slice(0, 4 * maxLength))
     .map((piece) => piece.text)
     .join("")
     .replace(/\s+/gu, " ")

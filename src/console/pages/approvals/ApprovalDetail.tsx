@@ -1,6 +1,6 @@
 import { Effect } from "effect"
 import { Atom } from "effect/reactivity"
-import { useEffect, useEffectEvent, useRef, useState } from "react"
+import { useEffect, useRef, useState } from "react"
 import type { InboxItem } from "../../../api/Console.ts"
 import type { Approval } from "../../../domain/approvals/Approval.ts"
 import type { ApprovalId } from "../../../domain/Ids.ts"
@@ -17,13 +17,14 @@ import { AsyncContent } from "../../ui/AsyncContent.tsx"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { AbsoluteTime, Countdown } from "../../ui/Time.tsx"
+import { useReading } from "../../ui/reading/useReading.ts"
 import { useAction } from "../../ui/useAction.ts"
+import { useKeyboardShortcuts } from "../../ui/useKeyboardShortcuts.ts"
 import { type DecisionExtras, DecideForm } from "./DecideForm.tsx"
 import { ApprovalProperties } from "./ApprovalProperties.tsx"
 import { HistorySection, RequestSection } from "./ContextSection.tsx"
 import { ApprovalHeading } from "./ApprovalHeading.tsx"
 import { DeadlineBar } from "./DeadlineBar.tsx"
-import { countFoldedParts } from "../../ui/foldedParts.ts"
 import { ClosedReason } from "./ClosedReason.tsx"
 import { ApprovalStatusBadge } from "./ApprovalStatusBadge.tsx"
 import { ProposalSection } from "./ProposalSection.tsx"
@@ -36,11 +37,11 @@ const itemAtom = Atom.family((id: ApprovalId) => Atom.make(consoleClient.inbox.g
 interface DetailProps {
   readonly id: ApprovalId
   readonly inbox: InboxState
-  readonly verdict: Verdict | undefined
+  /** Whether its keys decide it. They decide the selected approvals while there are any. */
+  readonly hasKeys: boolean
   /** Whether it is selected for one decision. */
   readonly marked: boolean
   readonly onMark: () => void
-  readonly onVerdict: (verdict: Verdict | undefined) => void
   /** Undefined: there is no next one in the list beside it. */
   readonly onNext: (() => void) | undefined
   readonly onBack: () => void
@@ -61,15 +62,14 @@ export default function ApprovalDetail(props: DetailProps) {
 }
 
 const LoadedApproval = ({
+  hasKeys,
   id,
   inbox,
   item,
   marked,
   onBack,
   onMark,
-  onNext,
-  onVerdict,
-  verdict
+  onNext
 }: DetailProps & { readonly item: InboxItem }) => {
   const session = useSession()
   // The stream's snapshot is newer than the loaded approval but has no arguments, so the two are merged.
@@ -116,25 +116,28 @@ const LoadedApproval = ({
     // After a failure the form stays open, with its text.
     if ((await decide.run(given, text, extras)) === undefined) return
     setComment("")
-    onVerdict(undefined)
+    setVerdict(undefined)
   }
   /** Whether the decision, or a vote, is this key's: then its comment was recorded. */
   const isMine =
     approval.decided_by?.id === session.key.id ||
     approval.votes.some(({ voted_by }) => voted_by.id === session.key.id)
   const args = useRef<HTMLElement>(null)
-  /** `choosing`: the first choice to approve shows the folded parts, so that hidden parts are never approved unseen. */
-  const [unfolding, setUnfolding] = useState<"folded" | "choosing" | "shown">("folded")
-  const folded = unfolding === "folded" ? countFoldedParts(approval.arguments) : 0
-  if (verdict === "approve" && folded > 0) setUnfolding("choosing")
-  if (verdict === undefined && unfolding === "choosing") setUnfolding("shown")
-  const isBlocked = unfolding === "choosing"
-  const cancelChoice = useEffectEvent(() => onVerdict(undefined))
-  useEffect(() => {
-    if (!isBlocked) return
-    cancelChoice()
-    args.current?.focus()
-  }, [isBlocked])
+  const reading = useReading(args, true)
+  const showMore = () => {
+    args.current?.focus({ preventScroll: true })
+    reading.showNext()
+  }
+  const [verdict, setVerdict] = useState<Verdict>()
+  const takesKeys = hasKeys && reading.isArmed && approval.status === "pending" && verdict === undefined
+  const canDecide = !item.own_request && !isBarred(obstacle)
+  const approve = reading.isSeen ? () => setVerdict("approve") : showMore
+  const keys = {
+    a: takesKeys && canDecide && obstacle === undefined ? approve : undefined,
+    r: takesKeys && canDecide ? () => setVerdict("reject") : undefined,
+    Escape: verdict === undefined ? undefined : () => setVerdict(undefined)
+  }
+  useKeyboardShortcuts(keys)
   return (
     <article className="approval" aria-labelledby="approval-title">
       <Button small kind="bare" onClick={onBack}>
@@ -175,11 +178,11 @@ const LoadedApproval = ({
         />
       )}
       {approval.status === "pending" ? <DeadlineBar approval={approval} /> : null}
-      <RequestSection approval={approval} />
       <section ref={args} tabIndex={-1} aria-label="Arguments">
         <h3>Arguments</h3>
-        <JsonTree label="Arguments" value={approval.arguments} unfolded={unfolding !== "folded"} />
+        <JsonTree label="Arguments" value={approval.arguments} unfolded={reading.isUnfolded} />
       </section>
+      <RequestSection approval={approval} />
       {approval.proposal === null ? null : (
         <ProposalSection
           stepArguments={approval.arguments}
@@ -197,16 +200,17 @@ const LoadedApproval = ({
           {obstacle === undefined ? null : <p className="notice">{obstacleTexts[obstacle]}</p>}
           {isBarred(obstacle) ? null : (
             <DecideForm
-              verdict={(obstacle === undefined && !isBlocked) || verdict === "reject" ? verdict : undefined}
-              foldedParts={folded}
-              onUnfold={() => onVerdict("approve")}
+              verdict={verdict}
+              keys={keys}
+              reading={reading}
+              onShowMore={showMore}
               canApprove={obstacle === undefined}
               canGrant={approval.approvals_required === 1}
               pending={decide.pending}
               comment={comment}
               onComment={setComment}
               stepArguments={approval.arguments}
-              onVerdict={onVerdict}
+              onVerdict={setVerdict}
               onSubmit={submit}
             />
           )}

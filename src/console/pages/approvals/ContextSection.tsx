@@ -81,7 +81,7 @@ export const HistorySection = ({ approval }: { readonly approval: Approval }) =>
 
 const LoadedRequest = ({
   approval,
-  context: { reason, requested_by, rule_id, rule_number, session }
+  context: { reason, requested_by, rule_id, rule_number, session, similar_rule }
 }: {
   readonly approval: Approval
   readonly context: ApprovalContext
@@ -122,6 +122,14 @@ const LoadedRequest = ({
               <Link to="/rules">Rules</Link>
             ) : (
               <Link to={withQuery("/rules", { rule: rule_id ?? undefined })}>Rule {rule_number}</Link>
+            )}
+            {similar_rule === null ? null : (
+              <p className="notice warn">
+                The tool {similar_rule.kind === "look_alike" ? "looks like" : "is similar to"}{" "}
+                <UntrustedText text={similar_rule.tool} />, which it is not:{" "}
+                <Link to={withQuery("/rules", { rule: similar_rule.id })}>Rule {similar_rule.number}</Link>{" "}
+                does not match it.
+              </p>
             )}
           </dd>
         </div>

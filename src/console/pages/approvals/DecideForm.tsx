@@ -3,6 +3,8 @@ import { useEffect, useRef, useState } from "react"
 import type { JsonObject } from "../../../domain/tasks/Dataset.ts"
 import { Button } from "../../ui/Button.tsx"
 import { CommentForm } from "../../ui/CommentForm.tsx"
+import { ReadingHint } from "../../ui/reading/ReadingHint.tsx"
+import type { Reading } from "../../ui/reading/useReading.ts"
 import type { Verdict } from "./ApprovalDetail.tsx"
 import type { NewGrant } from "../../../api/Grants.ts"
 import { fromGrantDraft, type GrantDraft } from "./GrantDraft.ts"
@@ -28,12 +30,13 @@ export const DecideForm = ({
   canApprove,
   canGrant,
   comment,
-  foldedParts,
+  keys,
   onComment,
+  onShowMore,
   onSubmit,
-  onUnfold,
   onVerdict,
   pending,
+  reading,
   stepArguments,
   verdict
 }: {
@@ -46,10 +49,12 @@ export const DecideForm = ({
   /** The comment so far. The page keeps it, also if another person decides first. */
   readonly comment: string
   readonly onComment: (comment: string) => void
-  /** The number of parts of the arguments that are not shown. */
-  readonly foldedParts: number
-  /** Shows them. */
-  readonly onUnfold: () => void
+  /** How much of the arguments was on the screen. */
+  readonly reading: Reading
+  /** Shows more of them. */
+  readonly onShowMore: () => void
+  /** The keys that act now. */
+  readonly keys: Readonly<Record<"a" | "r", unknown>>
   readonly onVerdict: (verdict: Verdict | undefined) => void
   readonly onSubmit: (verdict: Verdict, comment: string, extras: DecisionExtras) => Promise<void>
 }) => {
@@ -64,26 +69,22 @@ export const DecideForm = ({
     wasOpen.current = isOpen
   }, [isOpen])
   if (verdict === undefined) {
+    const keyOf = (key: "a" | "r") => (keys[key] === undefined ? undefined : key)
     return (
-      <div ref={buttons} className="decide">
-        {canApprove && foldedParts > 0 ? (
-          <>
-            <p className="decide-hint">
-              {foldedParts === 1
-                ? "1 part of the arguments is"
-                : `${foldedParts.toLocaleString("en")} parts of the arguments are`}{" "}
-              not shown. Approving needs them shown.
-            </p>
-            <Button onClick={onUnfold}>
-              Show all arguments <kbd>a</kbd>
-            </Button>
-          </>
-        ) : canApprove ? (
-          <Button kind="good" onClick={() => onVerdict("approve")}>
+      <div ref={buttons} className="decide" data-covers="">
+        {!canApprove ? null : reading.isSeen ? (
+          <Button kind="good" aria-keyshortcuts={keyOf("a")} onClick={() => onVerdict("approve")}>
             Approve <kbd>a</kbd>
           </Button>
-        ) : null}
-        <Button kind="bad" onClick={() => onVerdict("reject")}>
+        ) : (
+          <>
+            <ReadingHint folds={reading.folds} />
+            <Button aria-keyshortcuts={keyOf("a")} onClick={onShowMore}>
+              {reading.folds === 0 ? "Show the rest" : "Show all arguments"} <kbd>a</kbd>
+            </Button>
+          </>
+        )}
+        <Button kind="bad" aria-keyshortcuts={keyOf("r")} onClick={() => onVerdict("reject")}>
           Reject <kbd>r</kbd>
         </Button>
       </div>

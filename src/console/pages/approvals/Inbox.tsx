@@ -1,6 +1,5 @@
 import { Schema } from "effect"
 import { lazy, Suspense, useEffect, useMemo, useRef, useState } from "react"
-import type { InboxApproval } from "../../../api/Console.ts"
 import { preload } from "../../app/preload.ts"
 import { navigate } from "../../app/router.tsx"
 import type { PageProps } from "../../app/routes.ts"
@@ -10,6 +9,7 @@ import { closedExportFilter, closedQuery } from "../../state/closedApprovals.ts"
 import { inboxAtom } from "../../state/inbox.ts"
 import { useSession } from "../../state/session.ts"
 import { useNow } from "../../state/useNow.ts"
+import { Button } from "../../ui/Button.tsx"
 import { EmptyState } from "../../ui/EmptyState.tsx"
 import { ExportButton } from "../../ui/ExportButton.tsx"
 import { PageHeader } from "../../ui/PageHeader.tsx"
@@ -17,9 +17,9 @@ import { focusIfLost, ScrollPane } from "../../ui/ScrollPane.tsx"
 import { Skeleton } from "../../ui/Skeleton.tsx"
 import { Tabs } from "../../ui/Tabs.tsx"
 import { useQueryState } from "../../ui/useQueryState.ts"
-import { useKeyboardShortcuts } from "../../ui/useKeyboardShortcuts.ts"
-import type { Verdict } from "./ApprovalDetail.tsx"
-import { SelectionBar } from "./batch/SelectionBar.tsx"
+import { SelectionBar } from "../../ui/selection/SelectionBar.tsx"
+import { useReviewList } from "../../ui/selection/useReviewList.ts"
+import { EndedApprovals } from "./batch/EndedApprovals.tsx"
 import { useSelectedApprovals } from "./batch/useSelectedApprovals.ts"
 import { countParts, filterApprovals, inboxQuery } from "./filterApprovals.ts"
 import { InboxToolbar } from "./InboxToolbar.tsx"
@@ -70,10 +70,11 @@ export default function Inbox({ params }: PageProps) {
       ),
     [held, part, text, group, session]
   )
-  const shown = useMemo(() => groups.flatMap(({ approvals }) => approvals), [groups])
+  const ids = useMemo(
+    () => groups.flatMap(({ approvals }) => approvals.map(({ approval_id }) => approval_id)),
+    [groups]
+  )
   const counts = useMemo(() => countParts(inbox.pending, session), [inbox.pending, session])
-  const [verdict, setVerdict] = useState<Verdict>()
-  const position = usePosition(shown, selected)
   const show = (id: ApprovalId | undefined, shownTab: "pending" | "closed") =>
     navigate(
       (id === undefined ? "/approvals" : `/approvals/${id}`) +
@@ -82,10 +83,17 @@ export default function Inbox({ params }: PageProps) {
       { replace: id === undefined || selected !== undefined }
     )
   const go = (id: ApprovalId | undefined) => show(id, tab)
-  const selection = useSelectedApprovals(inbox, shown, `${part} ${text}`)
+  const selection = useSelectedApprovals(inbox, ids, `${part} ${text}`)
   const hasSelection = selection.pending.length > 0
-  const [isDeciding, setDeciding] = useState(false)
-  const [comment, setComment] = useState("")
+  const list = useReviewList({
+    // The closed list has its own order.
+    list: tab === "closed" ? undefined : ids,
+    open: selected,
+    onOpen: go,
+    selection,
+    isSelectable: () => canDecide,
+    keys: hasSelection && canDecide ? ["a", "r"] : []
+  })
   const page = useRef<HTMLDivElement>(null)
   const isLoaded = inbox.phase !== "loading"
   useEffect(() => {
@@ -96,54 +104,13 @@ export default function Inbox({ params }: PageProps) {
     if (hasSelection) preload(loadSheet)
   }, [hasSelection])
 
-  const move = (by: number): ApprovalId | undefined => {
-    if (shown.length === 0) return undefined
-    const index = selected === undefined ? 0 : position.index + (position.isListed || by < 0 ? by : 0)
-    const next = shown[Math.min(Math.max(index, 0), shown.length - 1)]?.approval_id
-    go(next)
-    setVerdict(undefined)
-    return next
-  }
-  /** Moves, and selects the approvals on the way. */
-  const extend = (by: number) => {
-    if (!canDecide) return
-    const next = move(by)
-    if (next !== undefined) selection.extendTo(next, position.isListed ? selected : undefined)
-  }
-  const mark = () => {
-    if (canDecide && selected !== undefined && position.isListed) selection.toggle(selected)
-  }
-  const openForm = (given: Verdict) => {
-    if (hasSelection) setDeciding(canDecide)
-    else if (selected !== undefined) setVerdict(given)
-  }
   const focusList = () =>
     focusIfLost(() => page.current?.querySelector<HTMLElement>("[role=listbox]") ?? page.current)
   const closeSheet = () => {
-    setDeciding(false)
+    list.closeSheet()
     // The button that opened the sheet may be gone: it goes with the last selected approval.
     focusList()
   }
-  useKeyboardShortcuts({
-    // The closed list has its own order.
-    ...(tab === "closed"
-      ? {}
-      : {
-          j: () => void move(1),
-          k: () => void move(-1),
-          ArrowDown: () => void move(1),
-          ArrowUp: () => void move(-1),
-          "Shift+ArrowDown": () => extend(1),
-          "Shift+ArrowUp": () => extend(-1)
-        }),
-    x: mark,
-    X: () => {
-      if (canDecide && selected !== undefined) selection.extendTo(selected)
-    },
-    a: () => openForm("approve"),
-    r: () => openForm("reject"),
-    Escape: () => (verdict === undefined ? selection.clear() : setVerdict(undefined))
-  })
   return (
     <div ref={page} tabIndex={-1} className={selected === undefined ? "inbox" : "inbox reading"}>
       <PageHeader
@@ -209,7 +176,7 @@ export default function Inbox({ params }: PageProps) {
             <Suspense fallback={<Skeleton lines={8} />}>
               <NothingPending />
             </Suspense>
-          ) : shown.length === 0 ? (
+          ) : ids.length === 0 ? (
             <EmptyState title="No approval matches">
               {text === "" && part === "mine"
                 ? "Others wait for people with another key. Choose All to see them."
@@ -220,10 +187,7 @@ export default function Inbox({ params }: PageProps) {
               groups={groups}
               selected={selected}
               marked={selection.ids}
-              onSelect={(id) => {
-                go(id)
-                setVerdict(undefined)
-              }}
+              onSelect={go}
               onMark={(id) => (canDecide ? selection.toggle(id) : undefined)}
               onExtend={(id) => (canDecide ? selection.extendTo(id) : undefined)}
             />
@@ -249,11 +213,10 @@ export default function Inbox({ params }: PageProps) {
                 key={selected}
                 id={selected}
                 inbox={inbox}
-                verdict={verdict}
+                hasKeys={!hasSelection}
                 marked={selection.ids.has(selected)}
-                onMark={mark}
-                onVerdict={setVerdict}
-                onNext={tab === "closed" ? undefined : () => void move(1)}
+                onMark={list.toggle}
+                onNext={tab === "closed" ? undefined : () => void list.move(1)}
                 onBack={() => {
                   go(undefined)
                   focusList()
@@ -263,27 +226,42 @@ export default function Inbox({ params }: PageProps) {
           )}
         </ScrollPane>
       </div>
-      <SelectionBar selection={selection} canDecide={canDecide} onDecide={() => setDeciding(true)} />
-      {isDeciding ? (
+      <SelectionBar
+        selection={selection}
+        count={selection.pending.length}
+        {...(ids.length > selection.pending.length && canDecide
+          ? { all: { label: "Select all listed", load: () => ids } }
+          : {})}
+        actions={
+          <>
+            {selection.ended.length === 0 ? null : (
+              <Button small onClick={() => selection.remove(selection.ended.map(({ id }) => id))}>
+                Dismiss
+              </Button>
+            )}
+            {hasSelection && canDecide ? (
+              <Button small kind="primary" onClick={list.openSheet}>
+                Review and decide <kbd>a</kbd>
+              </Button>
+            ) : null}
+          </>
+        }
+      >
+        {selection.ended.length === 0 ? null : <EndedApprovals ended={selection.ended} />}
+      </SelectionBar>
+      {list.isSheetOpen ? (
         <Suspense fallback={null}>
           <DecisionSheet
+            inbox={inbox}
             selection={selection}
-            comment={comment}
-            onComment={setComment}
+            comment={list.comment}
+            onComment={list.setComment}
             onClose={closeSheet}
           />
         </Suspense>
       ) : null}
     </div>
   )
-}
-
-/** The index of the selected approval in the list. After it closes, its last index: the next approval moves up to that place. */
-const usePosition = (pending: ReadonlyArray<InboxApproval>, selected: ApprovalId | undefined) => {
-  const index = selected === undefined ? -1 : pending.findIndex(({ approval_id }) => approval_id === selected)
-  const [last, setLast] = useState(0)
-  if (index >= 0 && index !== last) setLast(index)
-  return index >= 0 ? { index, isListed: true } : { index: last, isListed: false }
 }
 
 /** How often screen readers hear the number of pending approvals at most, in milliseconds. */

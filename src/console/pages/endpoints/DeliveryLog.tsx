@@ -20,11 +20,10 @@ import { FirstRecord } from "../../ui/FirstRecord.tsx"
 import { PagedList } from "../../ui/PagedList.tsx"
 import { RowCheckbox } from "../../ui/selection/RowCheckbox.tsx"
 import { SelectionBar } from "../../ui/selection/SelectionBar.tsx"
-import { selectionShortcuts } from "../../ui/selection/selectionShortcuts.ts"
+import { useReviewList } from "../../ui/selection/useReviewList.ts"
 import { useSelection } from "../../ui/selection/useSelection.ts"
 import { AbsoluteTime, RelativeTime } from "../../ui/Time.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
-import { useKeyboardShortcuts } from "../../ui/useKeyboardShortcuts.ts"
 import { useQueryState } from "../../ui/useQueryState.ts"
 import {
   deliveryPagesAtom,
@@ -124,7 +123,6 @@ const Pages = ({
   const canReplay = (delivery: LoggedDelivery) =>
     delivery.status === "failed" && active.has(delivery.endpoint_id) && can("org_config.write")
   const [others, setOthers] = useState<ReadonlyMap<DeliveryId, LoggedDelivery>>(new Map())
-  const [replaying, setReplaying] = useState<ReadonlyArray<LoggedDelivery>>()
   const selection = useSelection({
     list: [...added, ...listed].filter(canReplay).map(({ id }) => id),
     max: MAX_REPLAYED_DELIVERIES,
@@ -134,7 +132,6 @@ const Pages = ({
   const follows = selection.ids.size === 0 && window.scrollY < 200
   const shown = follows ? [...added, ...listed] : listed
   const byId = new Map([...others, ...shown.map((one): [DeliveryId, LoggedDelivery] => [one.id, one])])
-  const selected = [...selection.ids].flatMap((id) => byId.get(id) ?? [])
 
   /** Selects every failed delivery of the filter, up to the bound. */
   const selectFailed = async () => {
@@ -153,32 +150,18 @@ const Pages = ({
   }
   const [isSelecting, setSelecting] = useState(false)
 
-  const move = (by: number): DeliveryId | undefined => {
-    const at = shown.findIndex(({ id }) => id === focusedDelivery())
-    const next = shown[at < 0 ? 0 : Math.min(shown.length - 1, Math.max(0, at + by))]
-    if (next === undefined) return undefined
-    document.querySelector<HTMLElement>(`[data-delivery="${next.id}"] a`)?.focus()
-    return next.id
-  }
-  const select = (key: "x" | "X" | "Shift+ArrowDown" | "Shift+ArrowUp") => () => {
-    const open = shown.find(({ id }) => id === focusedDelivery())
-    const shortcuts = selectionShortcuts({
-      selection,
-      open: open !== undefined && canReplay(open) ? open.id : undefined,
-      move
-    })
-    shortcuts[key]()
-  }
-  useKeyboardShortcuts({
-    j: () => void move(1),
-    k: () => void move(-1),
-    x: select("x"),
-    X: select("X"),
-    "Shift+ArrowDown": select("Shift+ArrowDown"),
-    "Shift+ArrowUp": select("Shift+ArrowUp"),
-    Escape: selection.clear
+  const list = useReviewList({
+    list: shown.map(({ id }) => id),
+    open: undefined,
+    focusedId: () => shown.find(({ id }) => id === focusedDelivery())?.id,
+    onOpen: (id) => document.querySelector<HTMLElement>(`[data-delivery="${id}"] a`)?.focus(),
+    selection,
+    isSelectable: (id) => {
+      const delivery = byId.get(id)
+      return delivery !== undefined && canReplay(delivery)
+    },
+    keys: []
   })
-
   const last = pages.at(-1)
   return (
     <>
@@ -186,7 +169,7 @@ const Pages = ({
         <SelectionBar
           selection={selection}
           actions={
-            <Button small kind="primary" onClick={() => setReplaying(selected)}>
+            <Button small kind="primary" onClick={list.openSheet}>
               Replay
             </Button>
           }
@@ -254,16 +237,14 @@ const Pages = ({
           <SearchedTo page={last} />
         </p>
       ) : null}
-      {replaying === undefined ? null : (
+      {list.isSheetOpen ? (
         <ReplaySheet
-          deliveries={replaying}
-          onReplayed={(done) => {
-            selection.remove(done)
-            onReload()
-          }}
-          onClose={() => setReplaying(undefined)}
+          deliveries={[...byId.values()]}
+          selection={selection}
+          onReplayed={onReload}
+          onClose={list.closeSheet}
         />
-      )}
+      ) : null}
     </>
   )
 }

@@ -1,5 +1,5 @@
 import { DateTime, Schema } from "effect"
-import { lazy, Suspense, useEffect, useRef, useState } from "react"
+import { lazy, Suspense, useEffect, useRef } from "react"
 import { MAX_REVIEWS } from "../../../api/ReviewBatch.ts"
 import type { FeedbackFilter } from "../../../api/Feedback.ts"
 import { FeedbackStatus, Score } from "../../../domain/tasks/Feedback.ts"
@@ -21,17 +21,16 @@ import { PageHeader } from "../../ui/PageHeader.tsx"
 import { focusIfLost, ScrollPane } from "../../ui/ScrollPane.tsx"
 import { PagedList } from "../../ui/PagedList.tsx"
 import { SelectionBar } from "../../ui/selection/SelectionBar.tsx"
-import { selectionShortcuts } from "../../ui/selection/selectionShortcuts.ts"
+import { useReviewList } from "../../ui/selection/useReviewList.ts"
 import { useSelection } from "../../ui/selection/useSelection.ts"
 import { Toolbar } from "../../ui/Toolbar.tsx"
 import { useQueryState } from "../../ui/useQueryState.ts"
-import { useKeyboardShortcuts } from "../../ui/useKeyboardShortcuts.ts"
 import { FeedbackListRow } from "./FeedbackListRow.tsx"
 import { ScoreFilter, StatusFilter, TaskFilter } from "./Filters.tsx"
 import { NothingToReview } from "./NothingToReview.tsx"
-import { Review, type ReviewVerdict } from "./Review.tsx"
+import { Review } from "./Review.tsx"
 
-const loadSheet = () => import("./batch/ReviewSheet.tsx")
+const loadSheet = () => import("./ReviewSheet.tsx")
 const ReviewSheet = lazy(loadSheet)
 
 /** The filters in the address. Without a status: pending feedback. */
@@ -75,9 +74,6 @@ export default function Queue({ params }: PageProps) {
       { replace: id === undefined || selected !== undefined }
     )
   const isNarrowed = score !== undefined || from !== undefined || until !== undefined
-  /** The verdict, bound to the entry that was on the screen when it was chosen. */
-  const [choice, setChoice] = useState<{ readonly id: FeedbackId; readonly verdict: ReviewVerdict }>()
-  const [readId, setReadId] = useState<FeedbackId>()
   const pane = useRef<HTMLElement>(null)
   const atom = feedbackAtom(filter)
   const list = useAtomValue(atom)
@@ -88,56 +84,38 @@ export default function Queue({ params }: PageProps) {
         ? list.value.items.flatMap((page) => page.items)
         : []
   const selected = isFeedbackId(params["id"]) ? params["id"] : undefined
-  const index = items.findIndex(({ id }) => id === selected)
-  const go = (id: FeedbackId | undefined) => {
-    setChoice(undefined)
-    show(id)
-  }
-  const move = (by: number) => {
-    if (items.length === 0) return undefined
-    const next = items[Math.min(Math.max(index + by, 0), items.length - 1)]?.id
-    go(next)
-    return next
-  }
   const canSelect = can("feedback.write") && (status === "pending" || status === "staged")
+  const ids = items.map(({ id }) => id)
   const selection = useSelection({
-    list: items.map(({ id }) => id),
+    list: ids,
     max: MAX_REVIEWS,
     noun: "corrections",
     scope: parameters.write("", { ...query, task })
   })
   // A list that its user has loaded further, or selected rows of, stays as it is.
   useRefreshing(atom, list._tag === "Success" && list.value.items.length === 1 && selection.ids.size === 0)
-  const marked = items.filter(({ id }) => selection.ids.has(id))
-  const gone = selection.ids.size - marked.length
-  const hasSelection = marked.length > 0
-  const [isReviewing, setReviewing] = useState(false)
-  const [note, setNote] = useState("")
+  const marked = items.filter(({ id }) => selection.ids.has(id)).length
+  const gone = selection.ids.size - marked
+  const hasSelection = marked > 0
+  const review = useReviewList({
+    list: ids,
+    open: selected,
+    onOpen: show,
+    selection,
+    isSelectable: () => canSelect,
+    keys: hasSelection ? ["s", "r"] : []
+  })
   useEffect(() => {
     if (hasSelection) preload(loadSheet)
   }, [hasSelection])
   // Reviewed feedback leaves the pending list, so the entry after it is selected next.
   const onReviewed = () => {
-    go((items[index + 1] ?? items[index - 1])?.id)
+    const index = items.findIndex(({ id }) => id === selected)
+    show((items[index + 1] ?? items[index - 1])?.id)
     refresh(atom)
     // The button that was pressed is gone.
     focusIfLost(() => pane.current)
   }
-  const setVerdict = (verdict: ReviewVerdict | undefined) =>
-    setChoice(selected === undefined || verdict === undefined ? undefined : { id: selected, verdict })
-  /** A key acts only on what its user has seen. */
-  const choose = (verdict: ReviewVerdict) => {
-    if (hasSelection) setReviewing(true)
-    else if (selected !== undefined && readId === selected && can("feedback.write")) setVerdict(verdict)
-  }
-  useKeyboardShortcuts({
-    j: () => void move(1),
-    k: () => void move(-1),
-    ...(canSelect ? selectionShortcuts({ selection, open: index < 0 ? undefined : selected, move }) : {}),
-    s: () => choose("stage"),
-    r: () => choose("reject"),
-    Escape: () => (choice === undefined ? selection.clear() : setVerdict(undefined))
-  })
   return (
     <div className={selected === undefined ? "inbox" : "inbox reading"}>
       <PageHeader
@@ -196,7 +174,7 @@ export default function Queue({ params }: PageProps) {
                       record={record}
                       selected={record.id === selected}
                       selection={canSelect ? selection : undefined}
-                      onSelect={go}
+                      onSelect={show}
                     />
                   ))}
                 </ul>
@@ -217,26 +195,23 @@ export default function Queue({ params }: PageProps) {
             <Review
               key={selected}
               id={selected}
-              armed={readId === selected}
-              onRead={setReadId}
-              verdict={choice?.id === selected ? choice.verdict : undefined}
-              onVerdict={setVerdict}
+              hasKeys={!hasSelection}
               onReviewed={onReviewed}
-              onBack={() => go(undefined)}
+              onBack={() => show(undefined)}
             />
           )}
         </ScrollPane>
       </div>
       <SelectionBar
         selection={selection}
-        count={marked.length}
+        count={marked}
         all={{
           label: `Select all of this filter, at most ${MAX_REVIEWS}`,
           load: async () => (await loadAtLeast(atom, MAX_REVIEWS)).map(({ id }) => id)
         }}
         actions={
           hasSelection ? (
-            <Button small kind="primary" onClick={() => setReviewing(true)}>
+            <Button small kind="primary" onClick={review.openSheet}>
               Review together <kbd>s</kbd>
             </Button>
           ) : null
@@ -246,15 +221,15 @@ export default function Queue({ params }: PageProps) {
           <p>{gone === 1 ? "1 correction has" : `${gone} corrections have`} left this list meanwhile.</p>
         )}
       </SelectionBar>
-      {isReviewing ? (
+      {review.isSheetOpen ? (
         <Suspense fallback={null}>
           <ReviewSheet
-            selected={marked}
-            note={note}
-            onNote={setNote}
-            onRemove={selection.remove}
+            rows={items}
+            selection={selection}
+            note={review.comment}
+            onNote={review.setComment}
             onClose={() => {
-              setReviewing(false)
+              review.closeSheet()
               focusIfLost(() => pane.current)
             }}
           />

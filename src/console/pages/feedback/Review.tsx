@@ -21,7 +21,9 @@ import { CommentForm } from "../../ui/CommentForm.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { AbsoluteTime } from "../../ui/Time.tsx"
 import { showToast } from "../../ui/Toasts.tsx"
+import { useArmed } from "../../ui/reading/useReading.ts"
 import { useAction } from "../../ui/useAction.ts"
+import { useKeyboardShortcuts } from "../../ui/useKeyboardShortcuts.ts"
 import { answeredBy } from "../runs/answeredBy.ts"
 import { feedbackStatuses } from "./feedbackStatuses.ts"
 import { GivenBy } from "./GivenBy.tsx"
@@ -32,17 +34,10 @@ export type ReviewVerdict = "stage" | "reject"
 
 const detailAtom = Atom.family((id: FeedbackId) => Atom.make(apiClient.feedback.get({ params: { id } })))
 
-/** How long an entry is on the screen before a key acts on it, in milliseconds: no person reads faster. */
-const READING_MS = 300
-
 interface ReviewProps {
   readonly id: FeedbackId
-  /** Whether keys act on this entry: it has been on the screen. */
-  readonly armed: boolean
-  /** Called when the entry has been on the screen for a moment. */
-  readonly onRead: (id: FeedbackId) => void
-  readonly verdict: ReviewVerdict | undefined
-  readonly onVerdict: (verdict: ReviewVerdict | undefined) => void
+  /** Whether its keys review it. They review the selected entries while there are any. */
+  readonly hasKeys: boolean
   readonly onReviewed: () => void
   readonly onBack: () => void
 }
@@ -78,14 +73,11 @@ const undoStaging = async ({ id, status: _, ...record }: FeedbackRecord): Promis
 }
 
 const LoadedFeedback = ({
-  armed,
   detail,
+  hasKeys,
   id,
   onBack,
-  onRead,
-  onReviewed,
-  onVerdict,
-  verdict
+  onReviewed
 }: ReviewProps & { readonly detail: FeedbackDetail }) => {
   const can = useCan()
   const review = useAction((given: ReviewVerdict | "unstage", note: string) =>
@@ -102,14 +94,17 @@ const LoadedFeedback = ({
         })
     )
   )
-  const read = useEffectEvent(() => onRead(id))
-  useEffect(() => {
-    const timer = setTimeout(() => read(), READING_MS)
-    return () => clearTimeout(timer)
-  }, [])
+  const [verdict, setVerdict] = useState<ReviewVerdict>()
+  const isReviewable = detail.status === "pending" && can("feedback.write")
+  const takesKeys = useArmed() && hasKeys && isReviewable && verdict === undefined
+  useKeyboardShortcuts({
+    s: takesKeys ? () => setVerdict("stage") : undefined,
+    r: takesKeys ? () => setVerdict("reject") : undefined,
+    Escape: verdict === undefined ? undefined : () => setVerdict(undefined)
+  })
   const run = async (given: ReviewVerdict | "unstage", note: string) => {
     const record = await review.run(given, note)
-    onVerdict(undefined)
+    setVerdict(undefined)
     if (record === undefined) return
     showToast(
       done[given],
@@ -225,9 +220,9 @@ const LoadedFeedback = ({
         )}
         , answered by <UntrustedText text={answeredBy(detail.run)} />
       </p>
-      {detail.status === "pending" && can("feedback.write") ? (
+      {isReviewable ? (
         <ReviewForm
-          armed={armed}
+          armed={takesKeys}
           verdict={verdict}
           fix={
             detail.correction !== null && can("runs.read")
@@ -235,7 +230,7 @@ const LoadedFeedback = ({
               : undefined
           }
           pending={review.pending}
-          onVerdict={onVerdict}
+          onVerdict={setVerdict}
           onSubmit={run}
         />
       ) : null}

@@ -1,6 +1,6 @@
 import { Effect, Exit, Schema } from "effect"
 import { Atom } from "effect/reactivity"
-import { useEffect, useState } from "react"
+import { useState } from "react"
 import type { FeedbackRecord, Score } from "../../../domain/tasks/Feedback.ts"
 import { FeedbackId, TraceId } from "../../../domain/Ids.ts"
 import type { RunRecord } from "../../../domain/tasks/Run.ts"
@@ -28,6 +28,7 @@ import { PageHeader } from "../../ui/PageHeader.tsx"
 import { AbsoluteTime } from "../../ui/Time.tsx"
 import { showToast } from "../../ui/Toasts.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
+import { useArmed } from "../../ui/reading/useReading.ts"
 import { useAction } from "../../ui/useAction.ts"
 import { useKeyboardShortcuts } from "../../ui/useKeyboardShortcuts.ts"
 import { feedbackStatuses } from "../feedback/feedbackStatuses.ts"
@@ -225,9 +226,6 @@ const GivenFeedback = ({ id }: { readonly id: TraceId }) => {
   )
 }
 
-/** How long a run is on the screen before a key judges it, in milliseconds: nobody reads faster. */
-const READING_MS = 300
-
 /** Scores the answer, corrects it, or dismisses the review. */
 const ReviewForm = ({ run }: { readonly run: RunRecord }) => {
   const { task_id, trace_id } = run
@@ -236,11 +234,6 @@ const ReviewForm = ({ run }: { readonly run: RunRecord }) => {
   const wanted = useQueryParameter("fix")
   const fix = isFeedbackId(wanted) && can("feedback.read") ? wanted : undefined
   const [isCorrecting, setCorrecting] = useState(hasKept || fix !== undefined)
-  const [isRead, setRead] = useState(false)
-  useEffect(() => {
-    const timer = setTimeout(() => setRead(true), READING_MS)
-    return () => clearTimeout(timer)
-  }, [])
   const give = useAction((score: Score) =>
     apiClient.feedback.create({ payload: { inference_log_id: trace_id, score } })
   )
@@ -260,7 +253,7 @@ const ReviewForm = ({ run }: { readonly run: RunRecord }) => {
     refreshAfterRunReview(task_id, trace_id)
     showToast("Review dismissed")
   }
-  const isArmed = isRead && !isCorrecting
+  const isArmed = useArmed() && !isCorrecting
   const canScore = run.failure === null
   useKeyboardShortcuts({
     c: isArmed && canScore ? () => void judge(1) : undefined,

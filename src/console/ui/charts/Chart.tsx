@@ -9,7 +9,7 @@ import {
   valueText
 } from "./ChartData.ts"
 import { barGeometry, type ChartFrame, lineGeometry, nearestPoint } from "./chartGeometry.ts"
-import { useElementWidth } from "./useElementWidth.ts"
+import { useElementWidth } from "../useElementWidth.ts"
 
 const HEIGHT = 168
 

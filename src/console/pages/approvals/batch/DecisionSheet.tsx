@@ -1,27 +1,23 @@
 import { Effect, Schema } from "effect"
 import { Atom } from "effect/reactivity"
 import { useState } from "react"
+import type { InboxApproval } from "../../../../api/Console.ts"
 import type { DecisionResult } from "../../../../api/DecisionBatch.ts"
-import type { ApprovalSnapshot } from "../../../../api/SessionStream.ts"
+import { describeProgress } from "../../../../domain/approvals/Quorum.ts"
 import { ApprovalId } from "../../../../domain/Ids.ts"
 import { apiClient } from "../../../state/apiClient.ts"
 import { useAtomValue } from "../../../state/atoms.ts"
 import { consoleClient } from "../../../state/consoleClient.ts"
-import { applyApproval } from "../../../state/inbox.ts"
+import { applyApproval, type InboxState } from "../../../state/inbox.ts"
 import { AsyncContent } from "../../../ui/AsyncContent.tsx"
-import { Dialog } from "../../../ui/Dialog.tsx"
-import { useAction } from "../../../ui/useAction.ts"
+import { type BatchAction, type BatchResult, BatchSheet } from "../../../ui/batch/BatchSheet.tsx"
+import { UntrustedText } from "../../../ui/UntrustedText.tsx"
 import type { Verdict } from "../ApprovalDetail.tsx"
-import { outcomeOf } from "./decisionOutcome.ts"
-import { DecisionResults } from "./DecisionResults.tsx"
-import { SelectionReview } from "./SelectionReview.tsx"
+import { ApprovalName } from "../ApprovalName.tsx"
+import { ClosedReason } from "../ClosedReason.tsx"
+import { ComparedApprovals } from "./ComparedApprovals.tsx"
+import { EndedApprovals } from "./EndedApprovals.tsx"
 import type { SelectedApprovals } from "./useSelectedApprovals.ts"
-
-/** The approvals of a request, and what became of each. */
-interface DecidedBatch {
-  readonly approvals: ReadonlyArray<ApprovalSnapshot>
-  readonly results: ReadonlyArray<DecisionResult>
-}
 
 const isApprovalId = Schema.is(ApprovalId)
 
@@ -30,88 +26,110 @@ const comparedAtom = Atom.family((ids: string) =>
   Atom.make(consoleClient.inbox.compare({ payload: { approval_ids: ids.split(" ").filter(isApprovalId) } }))
 )
 
-/**
- * A dialog that shows what the selected approvals have in common and where they differ, decides them together, and then shows the result of
- * each. Refused ones stay selected.
- */
+const actions: ReadonlyArray<BatchAction<Verdict>> = [
+  { verb: "approve", label: "Approve", kind: "good", needsReading: true },
+  { verb: "reject", label: "Reject", kind: "bad" }
+]
+
+/** A dialog that compares the selected approvals and decides them together. Refused ones stay selected. */
 export default function DecisionSheet({
   comment,
+  inbox,
   onClose,
   onComment,
   selection
 }: {
+  readonly inbox: InboxState
   readonly selection: SelectedApprovals
-  /** The comment so far. The caller keeps it, so that closing does not lose it. */
   readonly comment: string
   readonly onComment: (comment: string) => void
   readonly onClose: () => void
 }) {
-  // The compared parts of an approval never change, so it is not read again when others leave the selection.
+  // The compared parts of an approval never change, so they are read once.
   const [opened] = useState(() => selection.pending.map(({ approval_id }) => approval_id).join(" "))
   const atom = comparedAtom(opened)
   const compared = useAtomValue(atom)
-  /** The approvals of the running request: its changes may arrive on the stream before its response. */
-  const [sent, setSent] = useState<ReadonlyArray<ApprovalSnapshot>>()
-  const [decided, setDecided] = useState<DecidedBatch>()
-  const decide = useAction((verdict: Verdict, approvals: ReadonlyArray<ApprovalSnapshot>) =>
-    apiClient.approvals
-      .decideMany({
-        payload: {
-          approval_ids: approvals.map(({ approval_id }) => approval_id),
-          decision: verdict,
-          comment: comment.trim() === "" ? null : comment.trim()
-        }
-      })
-      .pipe(
-        Effect.tap(({ results }) =>
-          Effect.sync(() => {
-            for (const { approval } of results) if (approval !== null) applyApproval(approval)
-          })
-        )
-      )
-  )
-  const submit = async (verdict: Verdict) => {
-    const approvals = selection.pending
-    setSent(approvals)
-    const response = await decide.run(verdict, approvals)
-    setSent(undefined)
-    if (response === undefined) return
-    const { results } = response
-    setDecided({ approvals, results })
-    selection.remove(
-      results.filter((result) => outcomeOf(result) !== "refused").map(({ approval_id }) => approval_id)
-    )
-    onComment("")
-  }
-  const count = decided?.approvals.length ?? (sent ?? selection.pending).length
   return (
-    <Dialog
-      open
-      title={`${decided === undefined ? "Decide" : "Results of"} ${count === 1 ? "1 approval" : `${count} approvals`}`}
-      className="sheet"
-      explicitClose={decide.pending}
+    <BatchSheet
+      title="Decide"
+      nouns={["approval", "approvals"]}
+      rows={inbox.pending}
+      idOf={({ approval_id }) => approval_id}
+      selection={selection}
+      actions={actions}
+      comment={{
+        label: "Comment (optional)",
+        hint: "Recorded with each of them.",
+        text: comment,
+        onChange: onComment
+      }}
+      send={(decision, approvals) =>
+        apiClient.approvals
+          .decideMany({
+            payload: {
+              approval_ids: approvals.map(({ approval_id }) => approval_id),
+              decision,
+              comment: comment.trim() === "" ? null : comment.trim()
+            }
+          })
+          .pipe(
+            Effect.map(({ results }) => {
+              for (const { approval } of results) if (approval !== null) applyApproval(approval)
+              const sent = new Map(approvals.map((approval) => [approval.approval_id, approval]))
+              return results.map((result) => toBatchResult(result, sent.get(result.approval_id)))
+            })
+          )
+      }
       onClose={onClose}
     >
-      {decided === undefined ? (
-        <AsyncContent result={compared} atom={atom}>
-          {({ items }) => (
-            <SelectionReview
-              approvals={sent ?? selection.pending}
-              ended={sent === undefined ? selection.ended : []}
-              items={items}
-              comment={comment}
-              pending={decide.pending}
-              failure={decide.failure}
-              onComment={onComment}
-              onRemove={(id) => selection.remove([id])}
-              onSubmit={(verdict) => void submit(verdict)}
-              onClose={onClose}
-            />
+      {(approvals, isSending) => (
+        <>
+          {isSending || selection.ended.length === 0 ? null : (
+            <div role="status" className="notice warn">
+              <EndedApprovals ended={selection.ended} />
+            </div>
           )}
-        </AsyncContent>
-      ) : (
-        <DecisionResults approvals={decided.approvals} results={decided.results} onClose={onClose} />
+          <AsyncContent result={compared} atom={atom}>
+            {({ items }) => (
+              <ComparedApprovals approvals={approvals} items={items} selection={selection} onOpen={onClose} />
+            )}
+          </AsyncContent>
+        </>
       )}
-    </Dialog>
+    </BatchSheet>
   )
+}
+
+/**
+ * The result of a decision on one approval. It waits: the decision counts, and the quorum needs more. It ended before. Refused: this key may
+ * not decide it, and it is still pending.
+ */
+const toBatchResult = (
+  { approval, approval_id, problem }: DecisionResult,
+  sent: InboxApproval | undefined
+): BatchResult<ApprovalId> => {
+  const common = {
+    id: approval_id,
+    name: sent === undefined ? approval_id : <ApprovalName approval={sent} />,
+    isDone: false,
+    isSelected: false
+  }
+  if (approval !== null) {
+    const reason = <ClosedReason approval={approval} />
+    if (problem !== null) {
+      return { ...common, summary: "ended before", tone: "quiet", outcome: <>Ended before: {reason}</> }
+    }
+    return approval.status === "pending"
+      ? {
+          ...common,
+          summary: "waiting for others",
+          tone: "wait",
+          outcome: <UntrustedText text={`Your approval counts: ${describeProgress(approval)}`} />
+        }
+      : { ...common, summary: "decided", tone: "good", outcome: reason, isDone: true }
+  }
+  const outcome = <UntrustedText text={problem === null ? "" : `${problem.title}: ${problem.detail}`} />
+  return problem?.code === "NOT_FOUND"
+    ? { ...common, summary: "deleted", tone: "quiet", outcome }
+    : { ...common, summary: "not permitted", tone: "bad", outcome, isSelected: true }
 }

@@ -1,4 +1,5 @@
 import { MAX_DECISIONS } from "../../../../api/DecisionBatch.ts"
+import type { InboxApproval } from "../../../../api/Console.ts"
 import type { ApprovalSnapshot } from "../../../../api/SessionStream.ts"
 import type { ApprovalId } from "../../../../domain/Ids.ts"
 import type { InboxState } from "../../../state/inbox.ts"
@@ -11,24 +12,21 @@ export interface EndedApproval {
 }
 
 export interface SelectedApprovals extends SelectedRows<ApprovalId> {
-  /** The approvals of the list, sorted by deadline. */
-  readonly listed: ReadonlyArray<ApprovalId>
   /** The selected approvals that are pending, sorted by deadline. */
-  readonly pending: ReadonlyArray<ApprovalSnapshot>
+  readonly pending: ReadonlyArray<InboxApproval>
   /** The approvals that ended meanwhile, until they are removed. */
   readonly ended: ReadonlyArray<EndedApproval>
 }
 
 /**
- * The approvals of the inbox that are selected for one decision, at most as many as a request decides. `shown`: the approvals that the filter lists,
+ * The approvals of the inbox that are selected for one decision, at most as many as a request decides. `listed`: the approvals that the filter lists,
  * in their order. The selection begins empty whenever the filter changes, so that hidden approvals are never decided.
  */
 export const useSelectedApprovals = (
   inbox: InboxState,
-  shown: ReadonlyArray<ApprovalSnapshot>,
+  listed: ReadonlyArray<ApprovalId>,
   filter: string
 ): SelectedApprovals => {
-  const listed = shown.map(({ approval_id }) => approval_id)
   const rows = useSelection({ list: listed, max: MAX_DECISIONS, noun: "approvals", scope: filter })
   const { ids } = rows
   const pending = ids.size === 0 ? [] : inbox.pending.filter(({ approval_id }) => ids.has(approval_id))
@@ -36,7 +34,6 @@ export const useSelectedApprovals = (
   const ended = [...ids].filter((id) => !pendingIds.has(id))
   return {
     ...rows,
-    listed,
     pending,
     ended: ended.map((id) => ({ id, approval: inbox.closed.get(id) }))
   }

@@ -7,7 +7,7 @@ import {
   MAX_DIFFERENCES,
   MAX_VALUES,
   MAX_VALUE_CHARACTERS
-} from "../../../../src/console/ui/comparison/compareValues.ts"
+} from "../../../../src/console/ui/batch/compareValues.ts"
 import { ApprovalId } from "../../../../src/domain/Ids.ts"
 import { isJson } from "../../../../src/domain/json/JsonValue.ts"
 import { isSameJson } from "../../../../src/domain/json/CanonicalJson.ts"
