@@ -5,20 +5,31 @@ import { UntrustedText } from "../../ui/UntrustedText.tsx"
 export const nameOfApproval = ({ line, step_id, tool }: InboxApproval): string =>
   line?.rule_summary ?? line?.about ?? `${tool} ${step_id}`
 
-/** The name of an approval, with what tells it from others of the same name. */
-export const ApprovalName = ({ approval }: { readonly approval: InboxApproval }) => {
-  const { line, step_id, tool } = approval
+/** The name of an approval, with the metadata of its session after the rule's sentence. `showsTool`: it is not named nearby. */
+export const ApprovalName = ({
+  approval,
+  showsTool = false
+}: {
+  readonly approval: InboxApproval
+  readonly showsTool?: boolean
+}) => {
+  const { line, tool } = approval
   const name = nameOfApproval(approval)
-  const others = [line?.about ?? null, tool, step_id].filter((part) => part !== null && !name.includes(part))
+  const others = [
+    line?.rule_summary == null ? null : line.about,
+    showsTool && !name.includes(tool) ? tool : null
+  ]
   return (
     <>
       <UntrustedText text={name} />
-      {others.map((part) => (
-        <span key={part} className="quiet">
-          {" · "}
-          <UntrustedText text={part ?? ""} />
-        </span>
-      ))}
+      {others.map((part) =>
+        part === null ? null : (
+          <span key={part} className="quiet">
+            {" · "}
+            <UntrustedText text={part} />
+          </span>
+        )
+      )}
     </>
   )
 }

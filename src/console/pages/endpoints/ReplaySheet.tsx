@@ -82,7 +82,7 @@ export const ReplaySheet = ({
         </p>
         <RecordTable
           label="Deliveries"
-          noun="delivery"
+          noun="Delivery"
           whole=""
           comparison={nothingCompared}
           selection={selection}

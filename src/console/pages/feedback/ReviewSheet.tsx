@@ -112,7 +112,7 @@ const ComparedCorrections = ({
           </h3>
           <RecordTable
             label={name}
-            noun="correction"
+            noun="Correction"
             whole="The whole answer"
             comparison={comparison}
             selection={selection}

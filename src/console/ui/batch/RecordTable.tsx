@@ -51,7 +51,7 @@ export const RecordTable = <Id extends string>({
   readonly comparison: Comparison
   readonly records: ReadonlyArray<TableRecord<Id>>
   readonly selection: SelectedRows<Id>
-  /** What a record is called: `approval`. */
+  /** What a record is called: `Approval`. */
   readonly noun: string
   /** The name of a value as a whole: `All arguments`. */
   readonly whole: string

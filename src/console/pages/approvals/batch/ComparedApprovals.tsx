@@ -72,7 +72,7 @@ export const ComparedApprovals = ({
           </h3>
           <RecordTable
             label={tool}
-            noun="approval"
+            noun="Approval"
             whole="All arguments"
             comparison={comparison}
             selection={selection}

@@ -110,7 +110,7 @@ const toBatchResult = (
 ): BatchResult<ApprovalId> => {
   const common = {
     id: approval_id,
-    name: sent === undefined ? approval_id : <ApprovalName approval={sent} />,
+    name: sent === undefined ? approval_id : <ApprovalName approval={sent} showsTool />,
     isDone: false,
     isSelected: false
   }
