@@ -1,7 +1,6 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
-import type { Locator } from "playwright-core"
 import { StepId } from "../../src/domain/Ids.ts"
 import { Countersign } from "../../src/testing/index.ts"
 import { Browser, skipWithoutBrowser, openSignedIn } from "../support/browser.ts"
@@ -9,27 +8,27 @@ import { service } from "../support/service.ts"
 
 const environment = Layer.provideMerge(Browser.layer, service())
 
-/** Opens the rules page with two rules: the first rejects everything, the second allows searching. */ const openTwoRules =
-  (organization: string) =>
-    Effect.gen(function* () {
-      const { client, key } = yield* Countersign
-      const admin = yield* client({}, organization)
-      yield* admin.approvalRules.replace({
-        payload: {
-          rules: [
-            { tool: "*", effect: "reject", reason: "Nothing" },
-            { tool: "search.*", effect: "allow", reason: "Reading" }
-          ]
-        }
-      })
-      const { pageErrors, page } = yield* openSignedIn(yield* key({}, organization), "/rules")
-      yield* Effect.promise(async () => {
-        await page.getByLabel("Tool").fill("search.products")
-        await page.getByText("Matches rule 1").waitFor()
-      })
-      const tools = Effect.map(admin.approvalRules.get(), ({ rules }) => rules.map(({ tool }) => tool))
-      return { admin, pageErrors, page, tools }
+/** Opens the rules page with two rules: the first rejects everything, the second allows searching. */
+const openTwoRules = (organization: string) =>
+  Effect.gen(function* () {
+    const { client, key } = yield* Countersign
+    const admin = yield* client({}, organization)
+    yield* admin.approvalRules.replace({
+      payload: {
+        rules: [
+          { tool: "*", effect: "reject", reason: "Nothing" },
+          { tool: "search.*", effect: "allow", reason: "Reading" }
+        ]
+      }
     })
+    const { pageErrors, page } = yield* openSignedIn(yield* key({}, organization), "/rules")
+    yield* Effect.promise(async () => {
+      await page.getByLabel("Tool").fill("search.products")
+      await page.getByText("Matches rule 1").waitFor()
+    })
+    const tools = Effect.map(admin.approvalRules.get(), ({ rules }) => rules.map(({ tool }) => tool))
+    return { admin, pageErrors, page, tools }
+  })
 
 layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Rules page", (it) => {
   const test = skipWithoutBrowser(it)
@@ -147,8 +146,8 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Rules
     Effect.gen(function* () {
       const { pageErrors, page, tools } = yield* openTwoRules("drag")
       yield* Effect.promise(async () => {
-        const second = page.getByRole("row").nth(1)
-        const first = page.getByRole("row").nth(0)
+        const second = page.locator(".rule").nth(1)
+        const first = page.locator(".rule").nth(0)
         await second.dragTo(first, { sourcePosition: { x: 20, y: 20 }, targetPosition: { x: 200, y: 2 } })
         await page.getByRole("status").getByText("Reading").waitFor()
         await page.getByRole("button", { name: "Save rules" }).click()
@@ -162,18 +161,17 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Rules
     Effect.gen(function* () {
       const { page } = yield* openTwoRules("handle")
       yield* Effect.promise(async () => {
-        const press = async (key: string, then: Locator) => {
-          await page.keyboard.press(key)
-          await page.locator(":focus").and(then).waitFor()
-        }
-        await page.getByRole("row").first().focus()
-        await press("ArrowDown", page.getByRole("row").nth(1))
-        await press("Tab", page.getByRole("button", { name: "Move rule 2", exact: true }))
-        await press("Enter", page.getByRole("button", { name: /^Insert after 2/ }))
-        await press("ArrowUp", page.getByRole("button", { name: /^Insert between 1/ }))
-        await press("ArrowUp", page.getByRole("button", { name: /^Insert before 1/ }))
-        await page.keyboard.press("Enter")
-        await page.getByRole("status").getByText("Reading").waitFor()
+        await page.getByRole("button", { name: /^Move rule 2 by/ }).focus()
+        await page.keyboard.press("ArrowUp")
+        await page.locator(".rule").first().getByText("Reading").waitFor()
+        await page.getByRole("status").getByText("Rule 2 is now rule 1").waitFor()
+        // The rule keeps the focus, and is moved on.
+        await page
+          .locator(":focus")
+          .and(page.getByRole("button", { name: /^Move rule 1 by/ }))
+          .waitFor()
+        await page.keyboard.press("ArrowDown")
+        await page.locator(".rule").nth(1).getByText("Reading").waitFor()
       })
     }).pipe(Effect.scoped, Effect.orDie))
 

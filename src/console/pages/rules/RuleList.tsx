@@ -1,17 +1,20 @@
-import { useEffect, useRef } from "react"
-import { Button as AriaButton } from "react-aria-components/Button"
-import { GridList, GridListItem } from "react-aria-components/GridList"
-import { useDragAndDrop } from "react-aria-components/useDragAndDrop"
+import { type DragEvent, useEffect, useRef, useState } from "react"
 import { findRuleWarnings } from "../../../domain/approvals/ruleWarnings.ts"
 import { useQueryParameter } from "../../app/router.tsx"
+import { announce } from "../../ui/announce.ts"
 import { Button } from "../../ui/Button.tsx"
 import { FirstRecord } from "../../ui/FirstRecord.tsx"
 import { EmptyState } from "../../ui/EmptyState.tsx"
-import { effects } from "./EffectBadge.tsx"
 import { type RuleDraft, moveItem } from "./RuleDraft.ts"
 import { RuleText } from "./RuleText.tsx"
 
-/** The ordered rules. They are reordered by drag and drop, by keyboard on the drag handle, or by the up and down buttons. */
+/** The place above or below a rule that a dragged rule would take. */
+interface Drop {
+  readonly index: number
+  readonly side: "before" | "after"
+}
+
+/** The ordered rules. They are reordered by dragging the handle, by the arrow keys on it, or by the up and down buttons. */
 export const RuleList = ({
   drafts,
   editable,
@@ -30,23 +33,35 @@ export const RuleList = ({
   readonly onEdit: (draft: RuleDraft) => void
 }) => {
   const linked = useQueryParameter("rule")
-  const list = useRef<HTMLDivElement>(null)
+  const list = useRef<HTMLOListElement>(null)
   useEffect(() => {
     // Compared, not part of the selector: anybody can write a link.
     const rows = list.current?.querySelectorAll<HTMLElement>("[data-key]") ?? []
     ;[...rows].find(({ dataset }) => dataset["key"] === linked)?.scrollIntoView({ block: "center" })
   }, [linked])
-  const { dragAndDropHooks } = useDragAndDrop({
-    getItems: (keys) => [...keys].map((key) => ({ "text/plain": String(key) })),
-    isDisabled: !editable,
-    onReorder: ({ keys, target }) => {
-      const [from] = drafts.flatMap(({ rule }, index) => (keys.has(rule.id) ? [index] : []))
-      const at = drafts.findIndex(({ rule }) => rule.id === target.key)
-      if (from === undefined || at < 0) return
-      const place = target.dropPosition === "after" ? at + 1 : at
-      onChange(moveItem(drafts, from, place > from ? place - 1 : place))
+  const [dragged, setDragged] = useState<number>()
+  const [drop, setDrop] = useState<Drop>()
+  const move = (from: number, to: number) => {
+    if (to < 0 || to >= drafts.length) return
+    onChange(moveItem(drafts, from, to))
+    announce(`Rule ${from + 1} is now rule ${to + 1}`)
+  }
+  const onDragOver = (event: DragEvent, index: number) => {
+    if (dragged === undefined) return
+    // The browser only drops where this is prevented.
+    event.preventDefault()
+    const { height, top } = event.currentTarget.getBoundingClientRect()
+    setDrop({ index, side: event.clientY < top + height / 2 ? "before" : "after" })
+  }
+  const onDragEnd = (event: DragEvent) => {
+    event.preventDefault()
+    if (event.type === "drop" && dragged !== undefined && drop !== undefined) {
+      const place = drop.side === "after" ? drop.index + 1 : drop.index
+      move(dragged, place > dragged ? place - 1 : place)
     }
-  })
+    setDragged(undefined)
+    setDrop(undefined)
+  }
   if (drafts.length === 0) {
     return (
       <div className="card">
@@ -63,26 +78,38 @@ export const RuleList = ({
   const warnings = findRuleWarnings(drafts.map(({ rule }) => rule))
   const warningOf = (index: number) => warnings.find(({ pointer }) => pointer === `#/rules/${index}`)?.detail
   return (
-    <GridList
-      ref={list}
-      aria-label="Rules, in order of evaluation"
-      className="rule-list"
-      items={drafts.map((draft, index) => ({ id: draft.rule.id, draft, index }))}
-      dependencies={[drafts]}
-      keyboardNavigationBehavior="tab"
-      // Without a drag handle in each row, React Aria would warn.
-      {...(editable ? { dragAndDropHooks } : {})}
-    >
-      {({ draft, index }) => (
-        <GridListItem
-          id={draft.rule.id}
+    <ol ref={list} aria-label="Rules, in order of evaluation" className="rule-list">
+      {drafts.map((draft, index) => (
+        <li
+          key={draft.rule.id}
+          data-key={draft.rule.id}
+          data-dragging={index === dragged ? "" : undefined}
+          data-drop={index === drop?.index ? drop.side : undefined}
           className={draft.rule.id === linked ? "card rule linked" : "card rule"}
-          textValue={`${index + 1}: ${draft.rule.tool}, ${effects[draft.rule.effect].text}`}
+          onDragOver={(event) => onDragOver(event, index)}
+          onDrop={onDragEnd}
         >
           {editable ? (
-            <AriaButton slot="drag" className="drag" aria-label={`Move rule ${index + 1}`}>
+            <button
+              type="button"
+              className="drag"
+              draggable
+              aria-label={`Move rule ${index + 1} by dragging or with the arrow keys`}
+              onDragStart={({ currentTarget, dataTransfer }) => {
+                dataTransfer.setData("text/plain", draft.rule.id)
+                const row = currentTarget.parentElement
+                if (row !== null) dataTransfer.setDragImage(row, 0, 0)
+                setDragged(index)
+              }}
+              onDragEnd={onDragEnd}
+              onKeyDown={(event) => {
+                if (event.key !== "ArrowUp" && event.key !== "ArrowDown") return
+                event.preventDefault()
+                move(index, event.key === "ArrowUp" ? index - 1 : index + 1)
+              }}
+            >
               <span aria-hidden="true">⠿</span>
-            </AriaButton>
+            </button>
           ) : null}
           {draft.rule.id === linked ? <span className="visually-hidden">The rule of the link.</span> : null}
           <span className="rule-number">{index + 1}</span>
@@ -94,7 +121,7 @@ export const RuleList = ({
                 kind="bare"
                 aria-label={`Move rule ${index + 1} up`}
                 disabled={index === 0}
-                onClick={() => onChange(moveItem(drafts, index, index - 1))}
+                onClick={() => move(index, index - 1)}
               >
                 ↑
               </Button>
@@ -103,7 +130,7 @@ export const RuleList = ({
                 kind="bare"
                 aria-label={`Move rule ${index + 1} down`}
                 disabled={index === drafts.length - 1}
-                onClick={() => onChange(moveItem(drafts, index, index + 1))}
+                onClick={() => move(index, index + 1)}
               >
                 ↓
               </Button>
@@ -120,8 +147,8 @@ export const RuleList = ({
               </Button>
             </div>
           ) : null}
-        </GridListItem>
-      )}
-    </GridList>
+        </li>
+      ))}
+    </ol>
   )
 }
