@@ -43,7 +43,7 @@ layer(environment, { excludeTestServices: true, timeout: "180 seconds" })("Conso
         await opened.find("[role=option] ::-p-text(payments.refund)")
         await page.keyboard.press("j")
         await opened.find("aria/Approve[role='button']")
-        await page.locator("[aria-keyshortcuts=a]").waitFor()
+        await opened.find("[aria-keyshortcuts=a]")
         await page.keyboard.press("a")
         await opened.find("textarea:focus")
         await page.keyboard.type("The order was checked")

@@ -296,7 +296,11 @@ layer(environment, { excludeTestServices: true, timeout: "180 seconds" })("Unsee
   })
 
   describe("any arguments", () => {
-    const word = fc.string({ unit: fc.constantFrom(..."abcdefgh 0123"), minLength: 1, maxLength: 30 })
+    const word = fc.string({
+      unit: fc.constantFrom(..."abcdefgh 0123".split("")),
+      minLength: 1,
+      maxLength: 30
+    })
     const text = fc.oneof(
       word,
       fc.array(word, { minLength: 1, maxLength: 300 }).map((words) => words.join(" ")),
@@ -313,7 +317,7 @@ layer(environment, { excludeTestServices: true, timeout: "180 seconds" })("Unsee
         fc.array(tie("value"), { maxLength: 12 }),
         fc.array(word, { maxLength: 160 }),
         fc.dictionary(
-          fc.string({ unit: fc.constantFrom(..."nameofit"), minLength: 1, maxLength: 12 }),
+          fc.string({ unit: fc.constantFrom(..."nameofit".split("")), minLength: 1, maxLength: 12 }),
           tie("value"),
           { maxKeys: 12, noNullPrototype: true }
         )

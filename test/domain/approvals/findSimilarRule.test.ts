@@ -9,7 +9,7 @@ const rulesOf = (...tools: ReadonlyArray<string>) => tools.map((tool, index) => 
 describe("Similar rule", () => {
   it("a tool of look-alike letters names the rule that it would match, whatever rule decided", () => {
     const rules = rulesOf("search.*", "payments.*", "*")
-    const expected = { id: id(2), number: 2, tool: "payments.refund", kind: "look_alike" }
+    const expected = { id: id(2), number: 2, tool: "payments.refund", kind: "look_alike" } as const
     // The first two letters are Cyrillic.
     assert.deepInclude(findSimilarRule(rules, "раyments.refund", id(3)), expected)
     assert.deepInclude(findSimilarRule(rules, "раyments.refund", null), expected)

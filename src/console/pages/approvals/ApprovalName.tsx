@@ -16,7 +16,7 @@ export const ApprovalName = ({
   const { line, tool } = approval
   const name = nameOfApproval(approval)
   const others = [
-    line?.rule_summary == null ? null : line.about,
+    line === undefined || line.rule_summary === null ? null : line.about,
     showsTool && !name.includes(tool) ? tool : null
   ]
   return (

@@ -27,6 +27,7 @@ import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { useQueryState } from "../../ui/useQueryState.ts"
 import {
   deliveryPagesAtom,
+  deliveryPath,
   deliveryQuery,
   exportFilter,
   isFiltered,
@@ -265,10 +266,6 @@ export const deliveryStatuses: Record<LoggedDelivery["status"], readonly [Tone, 
   delivered: ["good", "Delivered"],
   failed: ["bad", "Failed"]
 }
-
-/** The address of a delivery's page. */
-export const deliveryPath = ({ endpoint_id, id }: LoggedDelivery): string =>
-  `/endpoints/${endpoint_id}/deliveries/${id}`
 
 const DeliveryRow = ({
   delivery,

@@ -9,7 +9,7 @@ import { RecordTable } from "../../ui/batch/RecordTable.tsx"
 import type { SelectedRows } from "../../ui/selection/useSelection.ts"
 import { RelativeTime } from "../../ui/Time.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
-import { deliveryPath } from "./DeliveryLog.tsx"
+import { deliveryPath } from "./deliveryFilter.ts"
 
 const outcomes: Record<ReplayOutcome, readonly [Tone, string]> = {
   queued: ["good", "queued"],

@@ -3,6 +3,7 @@ import { Atom } from "effect/reactivity"
 import {
   DeliveredEventType,
   type DeliveryFilter,
+  type LoggedDelivery,
   LoggedDeliveryStatus,
   ResponseCode
 } from "../../../api/console/Deliveries.ts"
@@ -72,3 +73,7 @@ export const deliveryPagesAtom = Atom.family((search: string) =>
     "pages"
   )
 )
+
+/** The address of a delivery's page. */
+export const deliveryPath = ({ endpoint_id, id }: LoggedDelivery): string =>
+  `/endpoints/${endpoint_id}/deliveries/${id}`

@@ -80,6 +80,7 @@ export const RuleList = ({
   return (
     <ol ref={list} aria-label="Rules, in order of evaluation" className="rule-list">
       {drafts.map((draft, index) => (
+        // oxlint-disable-next-line jsx-a11y/no-noninteractive-element-interactions -- a place to drop; the handle has keys
         <li
           key={draft.rule.id}
           data-key={draft.rule.id}

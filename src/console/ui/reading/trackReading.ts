@@ -138,7 +138,8 @@ const covered = (intervals: Intervals): number => intervals.reduce((sum, [from, 
 /** The place of a change: the end of the element before it, or the top of the element that contains it. Nothing moves when a clock ticks. */
 const topOf = ({ previousSibling, target, type }: MutationRecord): number => {
   const element = target instanceof Element ? target : target.parentElement
-  if (type === "attributes" || element?.closest("time") != null) return Number.POSITIVE_INFINITY
+  const isClock = element !== null && element.closest("time") !== null
+  if (type === "attributes" || isClock) return Number.POSITIVE_INFINITY
   if (previousSibling instanceof Element && previousSibling.isConnected) {
     return previousSibling.getBoundingClientRect().bottom
   }
