@@ -39,6 +39,16 @@ const openSheet = async (page: Page) => {
   await page.getByRole("button", { name: "Approve 1" }).waitFor()
 }
 
+/** Shows all arguments of an approval, page by page. */
+const showArguments = async (page: Page) => {
+  const more = page.getByRole("button", { name: /^Show (?:all arguments|the rest)/ })
+  const approve = page.getByRole("button", { name: /^Approve/ })
+  while ((await approve.count()) === 0) {
+    await more.first().click()
+    await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => resolve(null))))
+  }
+}
+
 /** Opens the changes of the next release whose changes are closed, and waits until they show a text. */
 const openChanges = (text: string) => async (page: Page) => {
   await page.locator("details:not([open])").getByText("Changes", { exact: true }).first().click()
@@ -60,7 +70,7 @@ const review = (at: SeededOrg): ReadonlyArray<PageCase> => [
     path: `/approvals/${at.approval_id}`,
     shows: "Arguments",
     open: [
-      press("Show all arguments"),
+      showArguments,
       press(/^Approve/),
       press("Cancel"),
       press(/^Reject/),

@@ -1,5 +1,6 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
+import { StepId } from "../../src/domain/Ids.ts"
 import { Countersign } from "../../src/testing/index.ts"
 import { Browser, openSignedIn, signInByForm, skipWithoutBrowser } from "../support/browser.ts"
 import { service } from "../support/service.ts"
@@ -129,6 +130,43 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Unsav
           await page.evaluate(() => JSON.stringify(sessionStorage)),
           "not for the next person"
         )
+      })
+    }).pipe(Effect.scoped, Effect.orDie))
+
+  test("the comment of a decision is kept over another approval and a reload", () =>
+    Effect.gen(function* () {
+      const { client, key } = yield* Countersign
+      const agent = yield* client({ preset: "runtime" }, "comment")
+      const { session_id } = yield* agent.sessions.create({})
+      for (const tool of ["mail.first", "mail.second"]) {
+        yield* agent.sessions.step({
+          params: { id: session_id },
+          payload: { step_id: StepId.make(tool), tool, action_class: "write" }
+        })
+      }
+      const { page } = yield* openSignedIn(
+        yield* key({ preset: "reviewer", name: "Ada" }, "comment"),
+        "/approvals"
+      )
+      const comment = page.getByLabel("Comment")
+      const openForm = async (tool: string) => {
+        await page.getByRole("option", { name: tool }).click()
+        await page.getByRole("heading", { name: tool }).waitFor()
+        await page.getByRole("button", { name: "Reject" }).click()
+      }
+      yield* Effect.promise(async () => {
+        await openForm("mail.first")
+        await comment.fill("Too many recipients")
+        await openForm("mail.second")
+        assert.strictEqual(await comment.inputValue(), "")
+        await openForm("mail.first")
+        assert.strictEqual(await comment.inputValue(), "Too many recipients")
+        await page.reload()
+        await page.getByRole("button", { name: "Reject" }).click()
+        assert.strictEqual(await comment.inputValue(), "Too many recipients")
+        await comment.press("Enter")
+        await page.getByText("Rejected by Ada").first().waitFor()
+        assert.notInclude(await page.evaluate(() => JSON.stringify(sessionStorage)), "Too many recipients")
       })
     }).pipe(Effect.scoped, Effect.orDie))
 })

@@ -123,6 +123,38 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("The p
       assert.deepStrictEqual(pageErrors, [])
     }).pipe(Effect.scoped, Effect.orDie))
 
+  test("a page whose code did not load is loaded again at the next visit", () =>
+    Effect.gen(function* () {
+      const { ada } = yield* pendingSteps("offline", ["mail.send"])
+      const { page } = yield* openSignedIn(ada, "/approvals")
+      const open = (name: string) =>
+        page.getByRole("navigation", { name: "Main" }).getByRole("link", { name }).click()
+      yield* Effect.promise(async () => {
+        await page.getByRole("option", { name: "mail.send" }).waitFor()
+        await page.route("**/assets/Sessions-*", (route) => route.abort())
+        await open("Sessions")
+        await page.getByText("This page failed to load").waitFor()
+        await page.unroute("**/assets/Sessions-*")
+        await open("Approvals")
+        await page.getByRole("option", { name: "mail.send" }).waitFor()
+        await open("Sessions")
+        await page.getByRole("heading", { name: "Sessions", level: 1 }).waitFor()
+      })
+    }).pipe(Effect.scoped, Effect.orDie))
+
+  test("a row that is clicked with Ctrl opens in a new tab", () =>
+    Effect.gen(function* () {
+      const { ada } = yield* pendingSteps("tab", ["mail.send"])
+      const { page } = yield* openSignedIn(ada, "/approvals")
+      yield* Effect.promise(async () => {
+        const opened = page.context().waitForEvent("page")
+        await page.getByRole("option", { name: "mail.send" }).click({ modifiers: ["Control"] })
+        const tab = await opened
+        await tab.waitForURL("**/console/approvals/apr_*")
+        assert.match(page.url(), /\/approvals$/)
+      })
+    }).pipe(Effect.scoped, Effect.orDie))
+
   test("the page of a thing that does not exist leads back to the list", () =>
     Effect.gen(function* () {
       const { key } = yield* Countersign

@@ -260,10 +260,11 @@ const Page = ({ path, session }: { readonly path: string; readonly session: Cons
       </EmptyState>
     )
   }
+  const Content = route.page()
   return (
     <Boundary key={route.path}>
       <Suspense fallback={<Skeleton />}>
-        <route.Page params={params} />
+        <Content params={params} />
       </Suspense>
     </Boundary>
   )

@@ -64,6 +64,9 @@ export const navigate = (
   if (options.replace !== true && options.keepScroll !== true) scrollToStart()
 }
 
+/** Opens a page in a new tab, as a click on a link with Ctrl or with the middle button does. For rows that cannot be links. */
+export const openInNewTab = (to: string): void => void open(CONSOLE_PATH + to, "_blank", "noopener")
+
 /** A link within the console. Modified clicks keep the browser's behaviour, such as opening a new tab. */
 export const Link = ({
   children,

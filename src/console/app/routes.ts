@@ -9,7 +9,24 @@ export interface PageProps {
 
 type Load = () => Promise<{ readonly default: ComponentType<PageProps> }>
 
-const page = (load: Load) => ({ load, Page: lazy(load) })
+/** The pause before a page that did not load is loaded again, in milliseconds. */
+const RETRY_MS = 500
+
+/** Loads a page's code, after a failure once more. A page that failed to load is loaded again at the next visit: `lazy` keeps failures. */
+const page = (load: Load) => {
+  const retry = () => new Promise((resolve) => setTimeout(resolve, RETRY_MS)).then(load)
+  const make = () =>
+    lazy(() =>
+      load()
+        .catch(retry)
+        .catch((error: unknown) => {
+          current = make()
+          throw error
+        })
+    )
+  let current = make()
+  return { load, page: () => current }
+}
 
 export interface Route {
   /** `:name` matches one segment. `:name?`, allowed only at the end, matches one or none. */
@@ -17,7 +34,8 @@ export interface Route {
   readonly title: string
   /** The scope that opens the page, or several of which one does. Without, every key opens it. */
   readonly scope?: Scope | ReadonlyArray<Scope>
-  readonly Page: LazyExoticComponent<ComponentType<PageProps>>
+  /** The page's component. Another one after it failed to load. */
+  readonly page: () => LazyExoticComponent<ComponentType<PageProps>>
   /** Loads the page's code; repeated calls return the loaded module. */
   readonly load: Load
   /** The navigation group that lists the page. Pages without one are reached from other pages. */

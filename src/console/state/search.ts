@@ -46,7 +46,8 @@ export const foundOfKindAtom = Atom.family(
 export const detailText = (detail: string): string =>
   detail.startsWith("{") || detail.startsWith("[")
     ? detail
-        .replaceAll(/[{}[\]"]+/gu, "")
+        // A colon in a text, such as that of a time, has no quote before it.
+        .replaceAll(/":(?=\S)/gu, ": ")
         .replaceAll(/,(?=\S)/gu, ", ")
-        .replaceAll(/:(?=\S)/gu, ": ")
+        .replaceAll(/[{}[\]"]+/gu, "")
     : detail

@@ -46,6 +46,26 @@ const allowsAny =
   (rule: Pick<ApprovalRule, "tool" | "effect" | "when">): boolean =>
     rule.effect === "allow" && rule.when.length === 0 && overlap(tool, rule.tool)
 
+/**
+ * The first rule that matches every step of another rule, which is never reached below it; -1: none. A rule with conditions or with a task
+ * of its own matches only some.
+ */
+export const findCovering = (
+  rules: ReadonlyArray<Pick<ApprovalRule, "tool" | "action_class" | "task_id" | "when">>,
+  { action_class, task_id, tool }: Pick<ApprovalRule, "tool" | "action_class" | "task_id">
+): number =>
+  rules.findIndex(
+    (rule) =>
+      rule.when.length === 0 &&
+      (rule.task_id === null || rule.task_id === task_id) &&
+      covers(rule.tool, tool) &&
+      covers(rule.action_class, action_class)
+  )
+
+/** Whether a pattern matches each name that another one matches. A wildcard of the other stands for any text, also for a star. */
+const covers = (pattern: string, other: string): boolean =>
+  pattern === other || compileTextPattern(pattern)(other.replaceAll("*", "\u{10ffff}"))
+
 /** Whether some name matches both patterns. */
 const overlap = (one: string, other: string): boolean => {
   if (!one.includes("*")) return compileTextPattern(other)(one)

@@ -3,12 +3,14 @@ import { Atom } from "effect/reactivity"
 import { useEffect, useRef, useState } from "react"
 import type { InboxItem } from "../../../api/Console.ts"
 import type { Approval } from "../../../domain/approvals/Approval.ts"
+import { describeProgress } from "../../../domain/approvals/Quorum.ts"
 import type { ApprovalId } from "../../../domain/Ids.ts"
 import { refresh, useAtomValue } from "../../state/atoms.ts"
 import { applyApproval, type InboxState } from "../../state/inbox.ts"
 import { consoleClient } from "../../state/consoleClient.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { findObstacle, isBarred, type Obstacle } from "../../state/findObstacle.ts"
+import { useKeptWork } from "../../state/keptWork.ts"
 import { useSession } from "../../state/session.ts"
 import { usePageTitle } from "../../app/PageTitle.tsx"
 import { Button } from "../../ui/Button.tsx"
@@ -110,12 +112,19 @@ const LoadedApproval = ({
       )
   )
   const [hasSubmitted, setSubmitted] = useState(false)
-  const [comment, setComment] = useState("")
+  const kept = useKeptWork({
+    name: `comment ${id}`,
+    base: "",
+    initial: () => "",
+    toStored: (text: string) => (text === "" ? undefined : text),
+    restore: (stored) => (typeof stored === "string" ? stored : undefined)
+  })
+  const comment = kept.work
   const submit = async (given: Verdict, text: string, extras: DecisionExtras) => {
     setSubmitted(true)
     // After a failure the form stays open, with its text.
     if ((await decide.run(given, text, extras)) === undefined) return
-    setComment("")
+    kept.discard()
     setVerdict(undefined)
   }
   /** Whether the decision, or a vote, is this key's: then its comment was recorded. */
@@ -131,6 +140,7 @@ const LoadedApproval = ({
   const [verdict, setVerdict] = useState<Verdict>()
   const takesKeys = hasKeys && reading.isArmed && approval.status === "pending" && verdict === undefined
   const canDecide = !item.own_request && !isBarred(obstacle)
+  const note = describeDuty(approval, item.own_request ? "own" : obstacle)
   const approve = reading.isSeen ? () => setVerdict("approve") : showMore
   const keys = {
     a: takesKeys && canDecide && obstacle === undefined ? approve : undefined,
@@ -177,7 +187,16 @@ const LoadedApproval = ({
           onNext={onNext}
         />
       )}
-      {approval.status === "pending" ? <DeadlineBar approval={approval} /> : null}
+      {approval.status === "pending" ? (
+        <>
+          {note === undefined ? null : (
+            <p className="notice" role="status">
+              {note}
+            </p>
+          )}
+          <DeadlineBar approval={approval} />
+        </>
+      ) : null}
       <section ref={args} tabIndex={-1} aria-label="Arguments">
         <h3>Arguments</h3>
         <JsonTree label="Arguments" value={approval.arguments} unfolded={reading.isUnfolded} />
@@ -191,41 +210,42 @@ const LoadedApproval = ({
       )}
       <HistorySection approval={approval} />
       <ApprovalProperties approval={approval} />
-      {approval.status !== "pending" ? null : obstacle === "scope" ? (
-        <p className="notice">{obstacleTexts.scope}</p>
-      ) : item.own_request ? (
-        <p className="notice">{obstacleTexts.own}</p>
-      ) : (
-        <>
-          {obstacle === undefined ? null : <p className="notice">{obstacleTexts[obstacle]}</p>}
-          {isBarred(obstacle) ? null : (
-            <DecideForm
-              verdict={verdict}
-              keys={keys}
-              reading={reading}
-              onShowMore={showMore}
-              canApprove={obstacle === undefined}
-              canGrant={approval.approvals_required === 1}
-              pending={decide.pending}
-              comment={comment}
-              onComment={setComment}
-              stepArguments={approval.arguments}
-              onVerdict={setVerdict}
-              onSubmit={submit}
-            />
-          )}
-        </>
+      {approval.status !== "pending" || !canDecide ? null : (
+        <DecideForm
+          verdict={verdict}
+          keys={keys}
+          note={note}
+          reading={reading}
+          onShowMore={showMore}
+          canApprove={obstacle === undefined}
+          canGrant={approval.approvals_required === 1}
+          pending={decide.pending}
+          comment={comment}
+          onComment={kept.setWork}
+          stepArguments={approval.arguments}
+          onVerdict={setVerdict}
+          onSubmit={submit}
+        />
       )}
     </article>
   )
+}
+
+/** Who else decides, and why this key cannot approve; undefined: it decides alone. */
+const describeDuty = (approval: Approval, obstacle: Obstacle | undefined): string | undefined => {
+  const progress = describeProgress(approval)
+  const needed = progress === "" ? "" : `Approvals: ${progress}. `
+  if (obstacle !== undefined) return needed + obstacleTexts[obstacle]
+  if (progress === "") return undefined
+  return `${needed}Yours is vote ${approval.votes.length + 1} of ${approval.approvals_required}.`
 }
 
 const obstacleTexts: Record<Obstacle, string> = {
   scope: "This API key can view approvals but not decide them.",
   admin: "The review window has passed. Only an admin can decide now.",
   own: "This API key requested the step, and the rule does not allow self-approval. Someone with another key must decide.",
-  group: "The rule asks for members of certain groups, and this API key is in none of them.",
-  approved: "You have approved. Others must approve too; until then you can still reject.",
+  group: "This API key is in none of these groups.",
+  approved: "Your approval is recorded. Others must approve too; until then you can still reject.",
   enough: "Enough members of your groups have approved. Others must approve too; you can reject."
 }
 

@@ -31,6 +31,7 @@ export const DecideForm = ({
   canGrant,
   comment,
   keys,
+  note,
   onComment,
   onShowMore,
   onSubmit,
@@ -49,6 +50,8 @@ export const DecideForm = ({
   /** The comment so far. The page keeps it, also if another person decides first. */
   readonly comment: string
   readonly onComment: (comment: string) => void
+  /** Who else decides, or why this key cannot approve. */
+  readonly note: string | undefined
   /** How much of the arguments was on the screen. */
   readonly reading: Reading
   /** Shows more of them. */
@@ -72,6 +75,7 @@ export const DecideForm = ({
     const keyOf = (key: "a" | "r") => (keys[key] === undefined ? undefined : key)
     return (
       <div ref={buttons} className="decide" data-covers="">
+        {note === undefined ? null : <p className="decide-hint">{note}</p>}
         {!canApprove ? null : reading.isSeen ? (
           <Button kind="good" aria-keyshortcuts={keyOf("a")} onClick={() => onVerdict("approve")}>
             Approve <kbd>a</kbd>
@@ -113,6 +117,7 @@ export const DecideForm = ({
         void onSubmit(verdict, text, { proposed: valueOf(proposal), grant: valueOf(grantOf(text)) })
       }
     >
+      {note === undefined || verdict === "reject" ? null : <p>{note}</p>}
       {original === undefined ? null : (
         <ProposalField original={original} text={proposalText} onChange={setProposalText} />
       )}

@@ -1,7 +1,7 @@
 import { Schema } from "effect"
 import { lazy, Suspense, useEffect, useMemo, useRef, useState } from "react"
 import { preload } from "../../app/preload.ts"
-import { navigate } from "../../app/router.tsx"
+import { Link, navigate, withQuery } from "../../app/router.tsx"
 import type { PageProps } from "../../app/routes.ts"
 import { ApprovalId } from "../../../domain/Ids.ts"
 import { useAtomValue } from "../../state/atoms.ts"
@@ -178,9 +178,18 @@ export default function Inbox({ params }: PageProps) {
             </Suspense>
           ) : ids.length === 0 ? (
             <EmptyState title="No approval matches">
-              {text === "" && part === "mine"
-                ? "Others wait for people with another key. Choose All to see them."
-                : "Other approvals are pending. Change the filter to see them."}
+              {text !== "" ? (
+                <>
+                  The filter looks at the lines of the list.{" "}
+                  <Link to={withQuery("/search", { text, kind: "approval" })}>
+                    Search all arguments for “{text}”
+                  </Link>
+                </>
+              ) : part === "mine" ? (
+                "Others wait for people with another key. Choose All to see them."
+              ) : (
+                "Other approvals are pending. Change the filter to see them."
+              )}
             </EmptyState>
           ) : (
             <PendingList

@@ -3,6 +3,7 @@ import { memo, useEffect, useEffectEvent, useMemo, useRef } from "react"
 import type { InboxApproval } from "../../../api/Console.ts"
 import { describeProgress } from "../../../domain/approvals/Quorum.ts"
 import type { ApprovalId } from "../../../domain/Ids.ts"
+import { openInNewTab } from "../../app/router.tsx"
 import { findObstacle } from "../../state/findObstacle.ts"
 import { useSession } from "../../state/session.ts"
 import { Badge } from "../../ui/Badge.tsx"
@@ -164,7 +165,13 @@ const Row = memo(function Row({
       onMouseDown={(event) => {
         if (event.shiftKey) event.preventDefault()
       }}
-      onClick={(event) => (event.shiftKey ? onExtend : onSelect)(approval.approval_id)}
+      onClick={(event) => {
+        if (event.ctrlKey || event.metaKey) openInNewTab(`/approvals/${approval.approval_id}`)
+        else (event.shiftKey ? onExtend : onSelect)(approval.approval_id)
+      }}
+      onAuxClick={({ button }) => {
+        if (button === 1) openInNewTab(`/approvals/${approval.approval_id}`)
+      }}
     >
       {/* Not a form control: an option cannot contain one. The page handles the key for it. */}
       <span

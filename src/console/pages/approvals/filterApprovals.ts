@@ -1,10 +1,10 @@
 /** The approvals of the inbox that are listed: which part, matching which words, in which groups. */
 import { Schema } from "effect"
 import type { ConsoleSession, InboxApproval } from "../../../api/Console.ts"
-import { findObstacle, isBarred } from "../../state/findObstacle.ts"
+import { findObstacle } from "../../state/findObstacle.ts"
 import { defineQuery, QueryText } from "../../state/queryState.ts"
 
-/** `mine`: approvals that the signed-in key can decide. `admins`: escalated ones. */
+/** `mine`: approvals that the signed-in key can approve. `admins`: escalated ones. */
 export const InboxPart = Schema.Literals(["mine", "all", "admins"])
 export type InboxPart = typeof InboxPart.Type
 
@@ -24,7 +24,7 @@ type Reader = Pick<ConsoleSession, "groups" | "key" | "scopes">
 
 const isInPart = (approval: InboxApproval, part: InboxPart, session: Reader): boolean => {
   if (part === "all") return true
-  return part === "admins" ? approval.stage === "admin" : !isBarred(findObstacle(approval, session))
+  return part === "admins" ? approval.stage === "admin" : findObstacle(approval, session) === undefined
 }
 
 /** The words of approvals, in small letters. An approval is immutable, so they are made once. */
@@ -38,8 +38,6 @@ const textOf = (approval: InboxApproval): string => {
     approval.tool,
     approval.action_class,
     approval.step_id,
-    approval.approval_id,
-    approval.session_id,
     line?.rule_summary,
     line?.agent_summary,
     line?.arguments,
@@ -52,6 +50,12 @@ const textOf = (approval: InboxApproval): string => {
   searched.set(approval, text)
   return text
 }
+
+/** Whether a word is in the texts of an approval, or begins one of its IDs. */
+const hasWord = (approval: InboxApproval, word: string): boolean =>
+  textOf(approval).includes(word) ||
+  approval.approval_id.startsWith(word) ||
+  approval.session_id.startsWith(word)
 
 /** How many approvals each part has. */
 export const countParts = (
@@ -90,8 +94,7 @@ export const filterApprovals = (
     .split(/\s+/u)
     .filter((word) => word !== "")
   const approvals = pending.filter(
-    (approval) =>
-      isInPart(approval, filter.part, session) && words.every((word) => textOf(approval).includes(word))
+    (approval) => isInPart(approval, filter.part, session) && words.every((word) => hasWord(approval, word))
   )
   const { group } = filter
   if (group === undefined) return [{ name: "", approvals }]

@@ -1,5 +1,6 @@
 import type { FeedbackRow } from "../../../api/console/FeedbackRows.ts"
 import type { FeedbackId } from "../../../domain/Ids.ts"
+import { openInNewTab } from "../../app/router.tsx"
 import { Badge } from "../../ui/Badge.tsx"
 import { RowCheckbox } from "../../ui/selection/RowCheckbox.tsx"
 import type { SelectedRows } from "../../ui/selection/useSelection.ts"
@@ -40,7 +41,9 @@ export const FeedbackListRow = ({
       type="button"
       className="feedback-row-button"
       aria-current={selected ? "true" : undefined}
-      onClick={() => onSelect(record.id)}
+      onClick={({ ctrlKey, metaKey }) =>
+        ctrlKey || metaKey ? openInNewTab(`/feedback/${record.id}`) : onSelect(record.id)
+      }
     >
       <span className="row-main">
         <span className="feedback-row-task">

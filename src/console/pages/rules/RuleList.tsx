@@ -1,5 +1,5 @@
 import { type DragEvent, useEffect, useRef, useState } from "react"
-import { findRuleWarnings } from "../../../domain/approvals/ruleWarnings.ts"
+import { findCovering, findRuleWarnings } from "../../../domain/approvals/ruleWarnings.ts"
 import { useQueryParameter } from "../../app/router.tsx"
 import { announce } from "../../ui/announce.ts"
 import { Button } from "../../ui/Button.tsx"
@@ -75,8 +75,14 @@ export const RuleList = ({
       </div>
     )
   }
-  const warnings = findRuleWarnings(drafts.map(({ rule }) => rule))
-  const warningOf = (index: number) => warnings.find(({ pointer }) => pointer === `#/rules/${index}`)?.detail
+  const rules = drafts.map(({ rule }) => rule)
+  const warnings = findRuleWarnings(rules)
+  const warningOf = (index: number, rule: RuleDraft["rule"]): string | undefined => {
+    const covering = findCovering(rules.slice(0, index), rule)
+    return covering < 0
+      ? warnings.find(({ pointer }) => pointer === `#/rules/${index}`)?.detail
+      : `Never reached: rule ${covering + 1} matches all its steps. Move this rule above it.`
+  }
   return (
     <ol ref={list} aria-label="Rules, in order of evaluation" className="rule-list">
       {drafts.map((draft, index) => (
@@ -114,7 +120,7 @@ export const RuleList = ({
           ) : null}
           {draft.rule.id === linked ? <span className="visually-hidden">The rule of the link.</span> : null}
           <span className="rule-number">{index + 1}</span>
-          <RuleText rule={draft.rule} warning={warningOf(index)} />
+          <RuleText rule={draft.rule} warning={warningOf(index, draft.rule)} />
           {editable ? (
             <div className="row-actions">
               <Button

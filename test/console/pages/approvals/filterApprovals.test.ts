@@ -63,7 +63,7 @@ describe("filterApprovals", () => {
     assert.deepStrictEqual(steps({ part: "mine" }, { ...reviewer, scopes: ["approvals.read"] }), [[""]])
   })
 
-  it("what the key has approved already stays in its part: it can still reject it", () => {
+  it("what the key has approved already leaves its part", () => {
     const voted = approval("5", "pay", {
       quorum: [{ count: 2, group: null }],
       votes: [
@@ -71,7 +71,12 @@ describe("filterApprovals", () => {
       ]
     })
     const [mine] = filterApprovals([voted], { part: "mine", text: "", group: undefined }, reviewer)
-    assert.strictEqual(mine?.approvals.length, 1)
+    assert.strictEqual(mine?.approvals.length, 0)
+  })
+
+  it("a word finds an ID that begins with it, and none that only contains it", () => {
+    assert.deepStrictEqual(steps({ text: "apr_4" }), [["", "4"]])
+    assert.deepStrictEqual(steps({ text: "444" }), [[""]])
   })
 
   it("every word must be in the tool, the summary, the agent or the metadata, in any case", () => {
