@@ -36,7 +36,7 @@ const pressAndWait = (name: string, text: string | RegExp) => async (page: Page)
 /** Opens the sheet that decides the selected approvals. */
 const openSheet = async (page: Page) => {
   await page.getByRole("button", { name: "Review and decide" }).click()
-  await page.getByRole("button", { name: "Approve 1" }).waitFor()
+  await page.getByRole("button", { name: "Reject 1" }).waitFor()
 }
 
 /** Shows all arguments of an approval, page by page. */

@@ -99,7 +99,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Unsav
     Effect.gen(function* () {
       const { admin, secret } = yield* createTask("rules")
       const { page } = yield* openSignedIn(secret, "/rules")
-      const rules = page.getByRole("grid", { name: /rules/i })
+      const rules = page.getByRole("list", { name: /rules/i })
       yield* Effect.promise(async () => {
         await page.getByRole("button", { name: "New rule" }).click()
         await page.getByRole("dialog").getByLabel("Tool").fill("payments.refund")
