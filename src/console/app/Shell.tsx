@@ -1,4 +1,14 @@
-import { Component, lazy, type ReactNode, Suspense, useEffect, useEffectEvent, useRef, useState } from "react"
+import {
+  Component,
+  createElement,
+  lazy,
+  type ReactNode,
+  Suspense,
+  useEffect,
+  useEffectEvent,
+  useRef,
+  useState
+} from "react"
 import type { ConsoleSession } from "../../api/Console.ts"
 import { consoleClient } from "../state/consoleClient.ts"
 import { followNotifications } from "../state/desktopNotifications.ts"
@@ -260,12 +270,9 @@ const Page = ({ path, session }: { readonly path: string; readonly session: Cons
       </EmptyState>
     )
   }
-  const Content = route.page()
   return (
     <Boundary key={route.path}>
-      <Suspense fallback={<Skeleton />}>
-        <Content params={params} />
-      </Suspense>
+      <Suspense fallback={<Skeleton />}>{createElement(route.page(), { params })}</Suspense>
     </Boundary>
   )
 }
