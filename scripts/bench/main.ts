@@ -29,6 +29,7 @@ const benchmarks: Readonly<Record<string, (parts: ReadonlyArray<string>) => Prom
   console: () => import("./console.ts"),
   image: () => import("./image.ts"),
   ready: () => import("./ready.ts"),
+  replicas: async (parts) => (await import("./replicas.ts")).run(parts),
   rest: () => import("./rest.ts"),
   rules: () => import("./rules.ts"),
   overview: () => import("./overview.ts"),

@@ -259,9 +259,7 @@ export const layerServices = (settings: ServiceSettings) =>
     Layer.provideMerge(Layer.mergeAll(Spans.layer(settings.telemetry), Email.layer)),
     Layer.provideMerge(layerVerificationLinks),
     Layer.provideMerge(SessionEvents.layer),
-    Layer.provideMerge(
-      Layer.unwrap(Effect.map(Delivery, ({ hasPeers }) => SessionSignals.layer({ hasPeers })))
-    ),
+    Layer.provideMerge(SessionSignals.layer),
     Layer.provideMerge(
       Delivery.layer(
         Effect.all([

@@ -71,7 +71,11 @@ const eventsWithoutSignals = Effect.scoped(
     Layer.build(
       SessionEvents.layer.pipe(
         Layer.provide(
-          Layer.succeed(SessionSignals, { publish: () => Effect.void, subscribe: () => Effect.void })
+          Layer.succeed(SessionSignals, {
+            publish: () => Effect.void,
+            subscribe: () => Effect.void,
+            announce: () => {}
+          })
         )
       )
     ),

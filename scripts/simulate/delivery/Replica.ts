@@ -27,7 +27,7 @@ import { CurrentTransaction, modelDeliveryStore, modelShardStore } from "./store
 import type { World } from "./World.ts"
 
 /** As in Wakeups.ts and PgNotify.ts. */
-const NOTIFY_GATHER_MILLIS = 5
+const NOTIFY_INTERVAL_MILLIS = 20
 const RECONNECT_MILLIS = 200
 
 /** The name of the simulated channel. */
@@ -331,9 +331,9 @@ export class Replica {
       runNotifier: Effect.forever(
         Effect.gen(function* () {
           yield* due.await
-          yield* Effect.sleep(NOTIFY_GATHER_MILLIS)
           due.closeUnsafe()
           yield* notify("rows")
+          yield* Effect.sleep(NOTIFY_INTERVAL_MILLIS)
         })
       ),
       runListener: (on) =>

@@ -59,8 +59,9 @@ export class DecisionWaits extends Context.Service<
     Layer.effect(
       DecisionWaits,
       Effect.gen(function* () {
-        const waits = makeDecisionWaits(limits)
-        yield* (yield* SessionSignals).subscribe(waits.signal)
+        const signals = yield* SessionSignals
+        const waits = makeDecisionWaits(limits, signals.announce)
+        yield* signals.subscribe({ onSignals: waits.signal, isFollowing: () => waits.size() > 0 })
         yield* (yield* Revocations).subscribe({ keysInUse: waits.keysInUse, onEnded: waits.endKeys })
         return DecisionWaits.of({
           untilDecided: Effect.fnUntraced(function* (answer, session_id, seconds, ask) {
@@ -110,8 +111,8 @@ export interface Waits {
   readonly size: () => number
 }
 
-/** Creates the waits. Plain and synchronous, except the wait itself. */
-export const makeDecisionWaits = (limits: DecisionWaitLimits): Waits => {
+/** Creates the waits. Plain and synchronous, except the wait itself. `onWait` runs when a wait was added. */
+export const makeDecisionWaits = (limits: DecisionWaitLimits, onWait: () => void): Waits => {
   const bySession = new Map<SessionId, Set<Wait>>()
   const slots = new KeyedBudget<OrgId>({ total: limits.total, perKey: limits.perOrganization })
   let isStopping = false
@@ -121,6 +122,7 @@ export const makeDecisionWaits = (limits: DecisionWaitLimits): Waits => {
     const others = bySession.get(wait.session_id)
     if (others === undefined) bySession.set(wait.session_id, new Set([wait]))
     else others.add(wait)
+    onWait()
   }
 
   const remove = (wait: Wait) => {

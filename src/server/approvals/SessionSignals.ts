@@ -2,16 +2,23 @@
  * Signals that a session has new events: they wake its streams and the console's inbox, on every replica.
  *
  * ```
- *  SessionEvents.append ──after the commit──▶ publish ─┬─▶ subscribers of this replica
- *                                                      └─▶ NOTIFY, debounced ──LISTEN──▶ subscribers of every replica
+ *  SessionEvents.append ──after the commit──▶ publish ─┬─▶ followers of this replica
+ *                                                      └─▶ NOTIFY, throttled ──LISTEN──▶ followers of other replicas
+ *                                                            if another replica has announced followers
  * ```
  *
- * A signal is a hint: subscribers read the events from the database. A lost signal is made up for by their own polls.
+ * A signal is a hint: followers read the events from the database. A lost signal is made up for by their own polls.
+ *
+ * A NOTIFY is a transaction that wakes every replica. So a replica sends none unless another one has clients that follow sessions. That one
+ * announces them, again and again, as a lease: the announcements of a killed replica run out. On the first announcement a replica sends one
+ * signal of all sessions, because it has kept back its signals of commits until then.
  */
 import { PgClient } from "@effect/sql-pg"
-import { Context, type Duration, Effect, Layer, type Scope } from "effect"
+import { Clock, Context, Effect, Latch, Layer, type Scope } from "effect"
+import { SecureRandom } from "effect/crypto"
 import type { SessionId } from "../../domain/Ids.ts"
-import { startWorkers } from "../concurrency/Worker.ts"
+import { monotonicMillis } from "../concurrency/monotonicMillis.ts"
+import { runWorker, startWorkers } from "../concurrency/Worker.ts"
 import { makePgNotify } from "../store/PgNotify.ts"
 import { makeSignalBuffer, parsePayload } from "./SessionSignals/SignalBuffer.ts"
 
@@ -21,52 +28,97 @@ export interface SessionSignal {
   readonly newest: number
 }
 
-/** Runs synchronously and must not throw. `undefined`: signals may have been lost, because LISTEN has just started or reconnected. */
-export type SessionSignalListener = (signals: ReadonlyArray<SessionSignal> | undefined) => void
-
-/** How long signals gather before they are sent with one NOTIFY, while other replicas have streams that wait for them. */
-const DEBOUNCE: Duration.Input = "1 millis"
-
-/** The same for a replica that sees no others: one that has just started is seen at its next rebalancing. Each NOTIFY is a transaction. */
-const DEBOUNCE_ALONE: Duration.Input = "250 millis"
-
-/** Options of the exchange between replicas. */
-export interface SessionSignalOptions {
-  /** Whether other replicas are running. Default: always. */
-  readonly hasPeers?: () => boolean
+/** A part of this replica that reads the events of sessions when they are signalled. */
+export interface SessionFollower {
+  /**
+   * Runs synchronously and must not throw. `undefined`: every session may have new events, because signals may have been lost or kept
+   * back.
+   */
+  readonly onSignals: (signals: ReadonlyArray<SessionSignal> | undefined) => void
+  /** Whether a client waits for signals here. */
+  readonly isFollowing: () => boolean
 }
+
+/** Between two NOTIFY of one replica, in milliseconds. The first after a pause is sent at once. */
+const INTERVAL_MILLIS = 20
+
+/** Between two announcements of a replica with followers, in milliseconds. */
+const ANNOUNCE_MILLIS = 10_000
+
+/** How long an announcement holds, in milliseconds: longer than two intervals, so that one of them may be lost. */
+const ANNOUNCED_MILLIS = 2.5 * ANNOUNCE_MILLIS
+
+/** Begins the payload of an announcement, which is followed by the name of the replica. */
+const ANNOUNCEMENT = "follows "
 
 /** The bus of session signals. */
 export class SessionSignals extends Context.Service<
   SessionSignals,
   {
-    /** Notifies all subscribers once the caller's transaction has committed. */
+    /** Signals to all followers once the caller's transaction has committed. */
     readonly publish: (signals: ReadonlyArray<SessionSignal>) => Effect.Effect<void>
-    /** Subscribes until the scope closes. A replica receives its own signals twice: directly, and by NOTIFY. */
-    readonly subscribe: (listener: SessionSignalListener) => Effect.Effect<void, never, Scope.Scope>
+    /** Subscribes until the scope closes. A replica receives its own signals twice: directly, and by NOTIFY if it sends one. */
+    readonly subscribe: (follower: SessionFollower) => Effect.Effect<void, never, Scope.Scope>
+    /**
+     * Asks the other replicas for their signals. Call it when a client has been added to those that wait for signals. Most calls do
+     * nothing, because an announcement holds for some time.
+     */
+    readonly announce: () => void
   }
 >()("countersign/server/approvals/SessionSignals") {
-  static readonly layer = (
-    options: SessionSignalOptions = {}
-  ): Layer.Layer<SessionSignals, never, PgClient.PgClient> => Layer.effect(SessionSignals, make(options))
+  static readonly layer: Layer.Layer<SessionSignals, never, PgClient.PgClient> = Layer.effect(
+    SessionSignals,
+    Effect.suspend(() => make)
+  )
 }
 
-const make = Effect.fnUntraced(function* (options: SessionSignalOptions) {
-  const { hasPeers = () => true } = options
+const make = Effect.gen(function* () {
   const sql = yield* PgClient.PgClient
-  const { listen, notifyDebounced } = yield* makePgNotify("countersign_session_events")
-  const listeners = new Set<SessionSignalListener>()
+  const clock = yield* Clock.Clock
+  const { listen, notify, notifyThrottled } = yield* makePgNotify("countersign_session_events")
+  const announcement = `${ANNOUNCEMENT}${SecureRandom.uuidV7Unsafe()}`
+  const followers = new Set<SessionFollower>()
   const outgoing = makeSignalBuffer()
+  const announceDue = Latch.makeUnsafe(false)
+  let announcedAt = Number.NEGATIVE_INFINITY
+  /** When the announcements of the other replicas run out, on the monotonic clock. */
+  let followedUntil = Number.NEGATIVE_INFINITY
 
-  const broadcast: SessionSignalListener = (signals) => {
-    for (const listener of listeners) listener(signals)
+  const broadcast: SessionFollower["onSignals"] = (signals) => {
+    for (const { onSignals } of followers) onSignals(signals)
+  }
+
+  const isFollowed = () => monotonicMillis(clock) < followedUntil
+
+  const noteFollowed = () => {
+    if (!isFollowed()) outgoing.addAllSessions()
+    followedUntil = monotonicMillis(clock) + ANNOUNCED_MILLIS
+  }
+
+  const receive = (payload: string | undefined) => {
+    if (payload?.startsWith(ANNOUNCEMENT) === true) {
+      if (payload !== announcement) noteFollowed()
+      return
+    }
+    // Announcements may have been missed before LISTEN began.
+    if (payload === undefined) noteFollowed()
+    broadcast(payload === undefined ? undefined : parsePayload(payload))
   }
 
   yield* startWorkers([
-    notifyDebounced(outgoing.due, () => (hasPeers() ? DEBOUNCE : DEBOUNCE_ALONE), outgoing.takePayloads),
-    listen((payload) =>
-      Effect.sync(() => broadcast(payload === undefined ? undefined : parsePayload(payload)))
-    )
+    notifyThrottled(outgoing.due, INTERVAL_MILLIS, outgoing.takePayloads),
+    listen((payload) => Effect.sync(() => receive(payload))),
+    runWorker({
+      name: "session_followers",
+      runOnce: Effect.suspend(() => {
+        const isRequested = announceDue.closeUnsafe()
+        if (!isRequested && ![...followers].some(({ isFollowing }) => isFollowing())) return Effect.void
+        announcedAt = monotonicMillis(clock)
+        return notify([announcement])
+      }),
+      every: ANNOUNCE_MILLIS,
+      wakeUp: announceDue.await
+    })
   ])
 
   return SessionSignals.of({
@@ -74,13 +126,16 @@ const make = Effect.fnUntraced(function* (options: SessionSignalOptions) {
       sql.afterCommit(
         Effect.sync(() => {
           broadcast(signals)
-          outgoing.add(signals)
+          if (isFollowed()) outgoing.add(signals)
         })
       ),
-    subscribe: (listener) =>
+    subscribe: (follower) =>
       Effect.acquireRelease(
-        Effect.sync(() => listeners.add(listener)),
-        () => Effect.sync(() => listeners.delete(listener))
-      )
+        Effect.sync(() => followers.add(follower)),
+        () => Effect.sync(() => followers.delete(follower))
+      ),
+    announce: () => {
+      if (monotonicMillis(clock) - announcedAt >= ANNOUNCE_MILLIS) announceDue.openUnsafe()
+    }
   })
 })

@@ -152,9 +152,13 @@ const make = Effect.fnUntraced(function* (options: SessionStreamOptions) {
   const sweep = Effect.sync(() => hub.sweep())
 
   const signalsLost = Latch.makeUnsafe(false)
-  yield* (yield* SessionSignals).subscribe((signals) => {
-    if (signals === undefined) signalsLost.openUnsafe()
-    else hub.signal(signals)
+  const sessionSignals = yield* SessionSignals
+  yield* sessionSignals.subscribe({
+    onSignals: (signals) => {
+      if (signals === undefined) signalsLost.openUnsafe()
+      else hub.signal(signals)
+    },
+    isFollowing: () => hub.size() > 0
   })
   yield* (yield* Revocations).subscribe({ keysInUse: hub.keys, onEnded: hub.endStreamsOfKeys })
 
@@ -200,6 +204,7 @@ const make = Effect.fnUntraced(function* (options: SessionStreamOptions) {
       if (after < firstRetained - 1) return yield* cursorExpired(firstRetained)
       if (closed && after === newest) return Option.none()
       return yield* hub.open(session, actor.id, after).pipe(
+        Effect.tap(() => Effect.sync(sessionSignals.announce)),
         Effect.asSome,
         // Other streams were opened during the query.
         Effect.mapError((refused) => new Unavailable({ detail: refusals[refused] }))

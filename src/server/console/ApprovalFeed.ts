@@ -138,6 +138,7 @@ export class ApprovalFeed extends Context.Service<
         else {
           slots.add(org_id, subscriber)
           subscribers.add(subscriber)
+          sessionSignals.announce()
         }
         return subscriber
       })
@@ -158,8 +159,11 @@ export class ApprovalFeed extends Context.Service<
         }
       })
 
-      yield* sessionSignals.subscribe((signals) => {
-        if (subscribers.size > 0) buffer.add(signals)
+      yield* sessionSignals.subscribe({
+        onSignals: (signals) => {
+          if (subscribers.size > 0) buffer.add(signals)
+        },
+        isFollowing: () => subscribers.size > 0
       })
       yield* startWorkers([
         runWorker({

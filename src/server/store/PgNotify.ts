@@ -21,13 +21,13 @@ export interface PgNotify {
   /** Notifies every replica, this one included. A failure is logged at debug level and the notifications are dropped. */
   readonly notify: (payloads: ReadonlyArray<string>) => Effect.Effect<void>
   /**
-   * Runs forever: waits until `due` is open, lets payloads gather for `debounce`, then notifies with all that `take`
-   * returns. It runs outside the transactions that the notifications are about and sends a burst in one statement,
-   * because a transaction with a NOTIFY takes a server-wide lock while it commits.
+   * Runs forever: each time `due` opens, notifies with all that `take` returns, but after a notification it waits for
+   * `interval` first (a throttle with a leading edge). It runs outside the transactions that the notifications are about
+   * and sends a burst in one statement, because a transaction with a NOTIFY takes a server-wide lock while it commits.
    */
-  readonly notifyDebounced: (
+  readonly notifyThrottled: (
     due: Latch.Latch,
-    debounce: Duration.Input | (() => Duration.Input),
+    interval: Duration.Input,
     take: () => ReadonlyArray<string>
   ) => Effect.Effect<never>
   /**
@@ -51,15 +51,10 @@ export const makePgNotify = (channel: string): Effect.Effect<PgNotify, never, Pg
       )
     return {
       notify,
-      notifyDebounced: (due, debounce, take) =>
+      notifyThrottled: (due, interval, take) =>
         runWorker({
           name: `notify_${channel}`,
-          wakeUp: Effect.andThen(
-            due.await,
-            typeof debounce === "function"
-              ? Effect.suspend(() => Effect.sleep(debounce()))
-              : Effect.sleep(debounce)
-          ),
+          wakeUp: Effect.andThen(Effect.sleep(interval), due.await),
           runOnce: Effect.suspend(() => {
             due.closeUnsafe()
             return notify(take())

@@ -123,7 +123,7 @@ export const makePeople = Effect.fnUntraced(function* (
     return due.length
   }).pipe(oneAtATime.withPermits(1))
 
-  yield* signals.subscribe(() => changed.openUnsafe())
+  yield* signals.subscribe({ onSignals: () => changed.openUnsafe(), isFollowing: () => people.length > 0 })
   yield* Effect.forkScoped(
     Effect.andThen(
       changed.await,

@@ -11,7 +11,7 @@ const session = (n: number) => SessionId.make(id("ses", n))
 describe("DecisionWaits", () => {
   it.effect("wake by a signal of their session, by a lost signal, and by time", () =>
     Effect.gen(function* () {
-      const waits = makeDecisionWaits({ total: 10, perOrganization: 10 })
+      const waits = makeDecisionWaits({ total: 10, perOrganization: 10 }, () => {})
       const start = (n: number) =>
         Effect.forkChild(waits.next(key(n), session(n), 1_000), { startImmediately: true })
       const [first, second, third] = [yield* start(1), yield* start(2), yield* start(3)]
@@ -31,7 +31,7 @@ describe("DecisionWaits", () => {
 
   it.effect("are limited for an organization and for the replica", () =>
     Effect.gen(function* () {
-      const waits = makeDecisionWaits({ total: 3, perOrganization: 2 })
+      const waits = makeDecisionWaits({ total: 3, perOrganization: 2 }, () => {})
       const start = (n: number, org: number) =>
         Effect.forkChild(waits.next(key(n, org), session(n), 1_000), { startImmediately: true })
       const first = yield* start(1, 1)
@@ -50,7 +50,7 @@ describe("DecisionWaits", () => {
 
   it.effect("end with their key, and when the service stops", () =>
     Effect.gen(function* () {
-      const waits = makeDecisionWaits({ total: 10, perOrganization: 10 })
+      const waits = makeDecisionWaits({ total: 10, perOrganization: 10 }, () => {})
       const start = (n: number) =>
         Effect.forkChild(waits.next(key(n), session(n), 1_000), { startImmediately: true })
       const [first, second] = [yield* start(1), yield* start(2)]

@@ -27,7 +27,7 @@ import {
 const layerStreams = (options?: SessionStreamOptions) =>
   SessionStream.layer(options).pipe(
     Layer.provideMerge(Layer.mergeAll(SessionEvents.layer, Revocations.layer({ pollEvery: "1 hour" }))),
-    Layer.provideMerge(SessionSignals.layer()),
+    Layer.provideMerge(SessionSignals.layer),
     Layer.provide([SessionFacts.layer, StoreClock.layer])
   )
 

@@ -704,7 +704,7 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Approval
 })
 
 layer(
-  Layer.mergeAll(SessionSignals.layer(), Rules.layer.pipe(Layer.provide(Audit.layer))).pipe(
+  Layer.mergeAll(SessionSignals.layer, Rules.layer.pipe(Layer.provide(Audit.layer))).pipe(
     Layer.provideMerge(StoreClock.layer),
     Layer.provideMerge(TestDatabase.layerSql)
   ),

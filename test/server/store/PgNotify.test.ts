@@ -15,20 +15,8 @@ describe("PgNotify", () => {
       yield* Effect.forkScoped(channel.listen((payload) => Effect.asVoid(Queue.offer(received, payload))))
       assert.strictEqual(yield* Queue.take(received), undefined)
 
-      const due = Latch.makeUnsafe(false)
-      const pending = ["one"]
-      const batchSizes: Array<number> = []
-      yield* Effect.forkScoped(
-        channel.notifyDebounced(due, "10 millis", () => {
-          batchSizes.push(pending.length)
-          return pending.splice(0)
-        })
-      )
-      due.openUnsafe()
-      pending.push("two")
-      due.openUnsafe()
+      yield* channel.notify(["one", "two"])
       assert.deepStrictEqual(yield* Queue.takeN(received, 2), ["one", "two"])
-      assert.deepStrictEqual(batchSizes, [2])
 
       yield* pg`
         SELECT pg_terminate_backend(pid)
@@ -41,6 +29,42 @@ describe("PgNotify", () => {
       yield* channel.notify(["three"])
       assert.strictEqual(yield* Queue.take(received), "three")
     }).pipe(Effect.scoped, Effect.provide(Layer.fresh(TestDatabase.layerSql)))
+  )
+
+  it.effect(
+    "the first payload after a pause is sent at once, and further ones together after the interval",
+    () =>
+      Effect.gen(function* () {
+        const channel = yield* makePgNotify("countersign_test")
+        const received = yield* Queue.unbounded<string | undefined>()
+        yield* Effect.forkScoped(channel.listen((payload) => Effect.asVoid(Queue.offer(received, payload))))
+        assert.strictEqual(yield* Queue.take(received), undefined)
+        const due = Latch.makeUnsafe(false)
+        const pending: Array<string> = []
+        const batches: Array<ReadonlyArray<string>> = []
+        const takeAll = () => {
+          batches.push([...pending])
+          return pending.splice(0)
+        }
+        yield* Effect.forkScoped(channel.notifyThrottled(due, "20 millis", takeAll))
+        const send = (payload: string) => {
+          pending.push(payload)
+          due.openUnsafe()
+        }
+        yield* TestClock.adjust("20 millis")
+        send("one")
+        assert.strictEqual(yield* Queue.take(received), "one")
+        send("two")
+        send("three")
+        assert.deepStrictEqual(batches, [["one"]])
+        // The interval begins when the database has answered the notification, which the test does not see.
+        const passTime = Effect.andThen(
+          TestClock.adjust("20 millis"),
+          TestClock.withLive(Effect.sleep("5 millis"))
+        )
+        yield* Effect.raceFirst(Queue.takeN(received, 2), Effect.forever(passTime))
+        assert.deepStrictEqual(batches, [["one"], ["two", "three"]])
+      }).pipe(Effect.scoped, Effect.provide(Layer.fresh(TestDatabase.layerSql)))
   )
 
   it.effect("a server that refuses LISTEN is asked ever more rarely, and that is logged once", () =>

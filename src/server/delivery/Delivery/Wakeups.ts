@@ -3,10 +3,10 @@ import { Effect, Latch } from "effect"
 import { makePgNotify } from "../../store/PgNotify.ts"
 
 /**
- * How long new rows are gathered before one NOTIFY, in milliseconds (a debounce). Rows of a burst also gather while the
- * statement runs. Only sent if there are other replicas, whose deliveries wait for it.
+ * Interval between two notifications of new rows, in milliseconds; the first after a pause is sent at once. Only sent if
+ * there are other replicas, whose deliveries wait for it.
  */
-const GATHER_MILLIS = 5
+const ROWS_INTERVAL_MILLIS = 20
 
 /** A notification between replicas: new queue rows, released shards, or the end of a destination's cooldown. */
 export type WakeUp =
@@ -39,7 +39,7 @@ export const makeWakeups: Effect.Effect<Wakeups, never, PgClient.PgClient> = Eff
     notifyFreeShards: pgNotify.notify(["shards"]),
     notifyCooldownEnded: (org_id, destination_id) =>
       pgNotify.notify([`cooldown ${org_id} ${destination_id}`]),
-    runNotifier: pgNotify.notifyDebounced(due, GATHER_MILLIS, () => ["rows"]),
+    runNotifier: pgNotify.notifyThrottled(due, ROWS_INTERVAL_MILLIS, () => ["rows"]),
     runListener: (on) =>
       pgNotify.listen((payload) =>
         Effect.sync(() => {

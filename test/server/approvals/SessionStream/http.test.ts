@@ -214,7 +214,7 @@ const serveStreams = (options: SessionStreamOptions) =>
       Layer.provideMerge(HttpRouter.serve(route, { disableLogger: true, disableListenLog: true })),
       Layer.provideMerge(SessionStream.layer(options)),
       Layer.provideMerge(Layer.mergeAll(SessionEvents.layer, Revocations.layer())),
-      Layer.provideMerge(SessionSignals.layer()),
+      Layer.provideMerge(SessionSignals.layer),
       Layer.provide([SessionFacts.layer, StoreClock.layer]),
       Layer.provideMerge(layerListen({ host: "127.0.0.1", port: 0, drain: "1 hour" })),
       Layer.provide(layerNoLimits),
