@@ -740,11 +740,13 @@ COMMENT ON COLUMN delivery_destinations.outage_reported_at IS 'When the organiza
 CREATE TABLE delivery_leases (
   owner text COLLATE "C" NOT NULL,
   lease_until timestamp with time zone NOT NULL,
+  session_pid integer,
   CONSTRAINT delivery_leases_pkey PRIMARY KEY (owner)
 ) WITH (fillfactor=50);
 COMMENT ON TABLE delivery_leases IS 'Leases of the replicas on all shards that they own, one row per replica.';
 COMMENT ON COLUMN delivery_leases.owner IS 'Random id of the replica.';
 COMMENT ON COLUMN delivery_leases.lease_until IS 'When the lease ends; then any replica removes the row, and the shards are free.';
+COMMENT ON COLUMN delivery_leases.session_pid IS 'Process of the database session that renewed the lease, which holds an advisory lock with this number; null: unknown.';
 
 CREATE TABLE delivery_owners (
   owner text COLLATE "C" NOT NULL,

@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url"
 import { Delivery } from "../../src/server/delivery/Delivery.ts"
 import { TestDatabase } from "../support/postgres.ts"
 import { type ScriptedReply, startScriptedServer } from "../support/scripted.ts"
-import { SHARDS } from "../../src/server/delivery/Delivery/shardOf.ts"
+import { SHARDS, shardOf } from "../../src/server/delivery/Delivery/shardOf.ts"
 import {
   publishWebhookEvents,
   respondingChannel,
@@ -52,6 +52,25 @@ const exited = (child: ChildProcess): Effect.Effect<void> =>
     if (child.exitCode === null && child.signalCode === null) await once(child, "exit")
   })
 
+/** The owners of shards that have a lease. */
+const owners = Effect.flatMap(
+  SqlClient.SqlClient,
+  (sql) => sql<{ readonly owner: string; readonly shards: ReadonlyArray<number> }>`
+    SELECT owner, array_agg(shard::int ORDER BY shard) AS shards
+    FROM delivery_shards
+      JOIN delivery_leases USING (owner)
+    GROUP BY owner
+  `
+)
+
+const leaseEnds = Effect.flatMap(
+  SqlClient.SqlClient,
+  (sql) => sql<{ readonly owner: string; readonly ends: string }>`
+    SELECT owner, lease_until::text AS ends
+    FROM delivery_leases
+  `
+)
+
 const freeShards = Effect.flatMap(
   SqlClient.SqlClient,
   (sql) => sql<{ readonly count: number }>`
@@ -84,6 +103,61 @@ describe("Delivery › a replica", () => {
           )
         }).pipe(withWebhookEngine())
       })
+  )
+
+  testWithWebhooks(
+    "when replicas are killed one after another, the others send what they left behind before a lease has ended",
+    () =>
+      Effect.gen(function* () {
+        const receiver = yield* startScriptedServer([ok])
+        let running = [yield* startReplica()]
+        for (let round = 1; round <= 3; round++) {
+          const before = new Set((yield* owners).map(({ owner }) => owner))
+          running = [...running, yield* startReplica()]
+          const [victim, ...others] = running
+          const shares = yield* eventually(
+            owners,
+            (list) => list.length === 2 && list.every(({ shards }) => shards.length === SHARDS / 2)
+          )
+          // The replica that started last is the only new owner.
+          const left = shares.find(({ owner }) => before.has(owner))?.shards ?? []
+          const endpoint = yield* Effect.repeat(insertEndpoint(receiver.url), {
+            until: ({ destination_id }) => left.includes(shardOf(destination_id))
+          })
+          victim?.kill("SIGKILL")
+          const killedAt = performance.now()
+          yield* withoutEngine(publishWebhookEvents([endpoint], "{}"))
+          yield* Effect.promise(() => receiver.arrived(round))
+          const millis = performance.now() - killedAt
+          // With an idle processor it is 1.5 to 3.5 s. A lease would have ended after 8.5 s at the earliest.
+          assert.isBelow(millis, 8_000)
+          yield* Effect.logInfo(`The queue of a killed replica was sent after ${Math.round(millis)} ms`)
+          yield* withoutEngine(awaitRecords(endpoint, (list) => list[0]?.status === "delivered"))
+          running = others
+        }
+        assert.lengthOf(receiver.seen, 3)
+      })
+  )
+
+  testWithWebhooks("a frozen replica keeps its shards until its lease ends", () =>
+    Effect.gen(function* () {
+      const child = yield* startReplica()
+      const [frozen] = yield* owners
+      child.kill("SIGSTOP")
+      yield* Effect.gen(function* () {
+        // By its first renewals, the other replica has found the session of the first alive.
+        const renewals = new Set<string>()
+        yield* eventually(
+          Effect.map(leaseEnds, (list) => {
+            for (const { ends, owner } of list) if (owner !== frozen?.owner) renewals.add(ends)
+          }),
+          () => renewals.size === 3
+        )
+        assert.deepStrictEqual(yield* owners, [frozen])
+        child.kill("SIGCONT")
+        yield* eventually(owners, (list) => list.length === 2)
+      }).pipe(withWebhookEngine())
+    })
   )
 
   testWithWebhooks("an event committed while no replica runs is sent by the next one", () =>

@@ -128,6 +128,7 @@ export const startDispatcher = Effect.fnUntraced(function* (
   const lease = { isShort: false }
   const shards = {
     owned,
+    suspend: () => {},
     canStart: (one: OwnedShard) => !lease.isShort && owned.get(one.shard) === one,
     hasPeers: () => true,
     rebalance: Effect.succeed([]),
@@ -317,8 +318,8 @@ export const withoutEngineFor =
         Delivery.of({
           ...log,
           endCooldown: () => Effect.void,
+          endCooldownHere: () => false,
           countRequest: () => true,
-          hasPeers: () => true,
           keptSince: Effect.die("Nothing is removed here"),
           runRetention: Effect.die("Nothing is removed here"),
           stats: Effect.die("Nothing is carried here")

@@ -121,6 +121,11 @@ export class Delivery extends Context.Service<
      * that fails, the next, longer cooldown starts.
      */
     readonly endCooldown: (org_id: OrgId, destination_id: string) => Effect.Effect<void, SqlError.SqlError>
+    /**
+     * Ends the cooldown of a destination whose queue is in the memory of this replica, without the database. False: it is not here, and
+     * `endCooldown` may be needed.
+     */
+    readonly endCooldownHere: (org_id: OrgId, destination_id: string) => boolean
     /** Returns the health of each destination, by id. */
     readonly health: (
       org_id: OrgId,
@@ -148,8 +153,6 @@ export class Delivery extends Context.Service<
       by: "receiver" | "network",
       name: string
     ) => boolean
-    /** Whether other replicas are running, by the leases of the last seconds. */
-    readonly hasPeers: () => boolean
     /** Deliveries and payloads of an earlier time are deleted. */
     readonly keptSince: Effect.Effect<DateTime.Utc>
     /** Deletes expired deliveries, attempts and payloads once. A background worker calls it regularly too. */
@@ -175,14 +178,15 @@ export class Delivery extends Context.Service<
       Delivery,
       Effect.gen(function* () {
         const callers = yield* SqlClient.SqlClient
+        const leaseSession = { onEnd: () => {} }
         const engineClient = yield* Layer.build(layerDedicatedPool(ENGINE_CONNECTIONS - LEASE_CONNECTIONS))
         const leases = Context.get(
-          yield* Layer.build(layerDedicatedPool(LEASE_CONNECTIONS)),
+          yield* Layer.build(layerDedicatedPool(LEASE_CONNECTIONS, () => leaseSession.onEnd())),
           SqlClient.SqlClient
         )
-        return yield* Effect.flatMap(channels, (list) => make(list, { callers, leases }, options)).pipe(
-          Effect.provide(engineClient)
-        )
+        return yield* Effect.flatMap(channels, (list) =>
+          make(list, { callers, leases, leaseSession }, options)
+        ).pipe(Effect.provide(engineClient))
       })
     )
 }
@@ -202,7 +206,16 @@ export const ENGINE_CONNECTIONS = LEASE_CONNECTIONS + 6
 
 const make = Effect.fnUntraced(function* (
   list: ReadonlyArray<Channel>,
-  { callers, leases }: { readonly callers: SqlClient.SqlClient; readonly leases: SqlClient.SqlClient },
+  {
+    callers,
+    leaseSession,
+    leases
+  }: {
+    readonly callers: SqlClient.SqlClient
+    readonly leases: SqlClient.SqlClient
+    /** Calls `onEnd` when the connection of `leases` has closed. */
+    readonly leaseSession: { onEnd: () => void }
+  },
   options: DeliveryOptions
 ) {
   const sql = yield* SqlClient.SqlClient
@@ -221,6 +234,7 @@ const make = Effect.fnUntraced(function* (
     options
   )
   const { dispatcher, reader, shards } = engine
+  leaseSession.onEnd = engine.sessionEnded
   const signalReplayed = callers.afterCommit(Effect.sync(engine.signalNewRows))
 
   const queue = makeDeliveryQueue(callers, storeClock, channels, engine.beginEnqueue)
@@ -251,12 +265,12 @@ const make = Effect.fnUntraced(function* (
         endStoredCooldown(callers, storeClock, org_id, destination_id),
         callers.afterCommit(wakeups.notifyCooldownEnded(org_id, destination_id))
       ),
+    endCooldownHere: dispatcher.endCooldown,
     health: log.health,
     nextAttempts: log.nextAttempts,
     discard: queue.discard,
     stats: makeDeliveryStats(sql, channels, shards, dispatcher, reader),
     countRequest: dispatcher.countRequest,
-    hasPeers: shards.hasPeers,
     keptSince: retention.cutoff,
     runRetention: retention.runOnce
   })

@@ -74,10 +74,11 @@ const responseDeadlineMillis = ({ settings }: ConnectionGroup): number =>
 const layerLimited = (
   config: PgClient.PgPoolConfig,
   group: ConnectionGroup,
-  sharedWith?: SqlClient.SqlClient
+  sharedWith?: SqlClient.SqlClient,
+  onClose?: () => void
 ): Layer.Layer<PgClient.PgClient | SqlClient.SqlClient, SqlError.SqlError> =>
   PgClient.layerFrom(
-    Effect.map(makeClient(config, group, responseDeadlineMillis(group)), (client) =>
+    Effect.map(makeClient(config, group, responseDeadlineMillis(group), onClose), (client) =>
       inGroup(limitTransactions(client, sharedWith), group)
     )
   )
@@ -155,14 +156,17 @@ export const layer = (
  *   commit, and a statement that takes too long could not be cancelled alone.
  * - It has no lock time-out: a statement waits for a row lock until its statement time-out.
  * - Its transactions pause for 5 s at most.
- * - Its connections do not pass the pooler of the current client.
+ * - Its connections do not pass the pooler of the current client. `onClose` runs when one of them has closed.
  */
 export const layerDedicatedPool = (
-  maxConnections: number
+  maxConnections: number,
+  onClose?: () => void
 ): Layer.Layer<PgClient.PgClient | SqlClient.SqlClient, SqlError.SqlError, PgClient.PgClient> =>
-  Layer.unwrap(Effect.map(PgClient.PgClient, (client) => layerDedicatedPoolOf(client, maxConnections)))
+  Layer.unwrap(
+    Effect.map(PgClient.PgClient, (client) => layerDedicatedPoolOf(client, maxConnections, onClose))
+  )
 
-const layerDedicatedPoolOf = (client: SqlClient.SqlClient, maxConnections: number) => {
+const layerDedicatedPoolOf = (client: SqlClient.SqlClient, maxConnections: number, onClose?: () => void) => {
   const group = groupOf(client)
   return layerLimited(
     {
@@ -176,7 +180,8 @@ const layerDedicatedPoolOf = (client: SqlClient.SqlClient, maxConnections: numbe
       }
     },
     group,
-    client
+    client,
+    onClose
   )
 }
 

@@ -82,8 +82,8 @@ export interface Dispatcher {
   readonly hasLowLanes: Latch.Latch
   /** Checks every lane again, after leases were renewed or shards gained. */
   readonly wakeAll: () => void
-  /** Ends the cooldown of a destination whose lane is in memory: its next delivery is sent at once, as the probe. */
-  readonly endCooldown: (org_id: string, destination_id: string) => void
+  /** Ends the cooldown of a destination whose lane is in memory: its next delivery is sent at once, as the probe. False: it is not. */
+  readonly endCooldown: (org_id: string, destination_id: string) => boolean
   /** Drops the lanes whose shards were lost, also if the shard has been regained since. */
   readonly dropLostLanes: () => void
   /** Whether this replica has an attempt at this delivery in flight. */
@@ -425,12 +425,13 @@ export const makeDispatcher = (
       },
       endCooldown: (org_id, destination_id) => {
         const lane = lanes.find(org_id, destination_id)
-        if (lane === undefined || !lanes.has(lane)) return
+        if (lane === undefined || !lanes.has(lane)) return false
         const health = Cooldown.endCooldown(lane.health)
-        if (health === lane.health) return
+        if (health === lane.health) return true
         lanes.setHealth(lane, health)
         readyLanes.add(lane)
         dispatch()
+        return true
       },
       dropLostLanes: lanes.dropLost,
       isSending: (delivery_id) => sending.has(delivery_id),

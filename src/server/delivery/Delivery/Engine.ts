@@ -50,6 +50,8 @@ export interface Engine {
   readonly beginEnqueue: BeginEnqueue
   /** Reads the queue soon, and notifies the other replicas, because rows were added without `beginEnqueue`. */
   readonly signalNewRows: () => void
+  /** Renews the leases at once, since the session that renewed them has ended. */
+  readonly sessionEnded: () => void
   /** Claims shards, then runs the workers until the scope closes, which drains the engine first. */
   readonly start: Effect.Effect<void, never, Scope.Scope>
 }
@@ -103,6 +105,7 @@ export const makeEngine = Effect.fnUntraced(function* (
           end()
         })
     },
+    sessionEnded: balancer.sessionEnded,
     signalNewRows: () => {
       reader.signalNewRows()
       notifyPeers()

@@ -32,6 +32,8 @@ export interface ShardBalancer {
   readonly worker: Worker<SqlError.SqlError | Cause.TimeoutError, never>
   /** Requests a rebalancing now, since shards were released. */
   readonly trigger: () => void
+  /** Starts nothing until the leases are renewed, which it requests now, since the session that renewed them has ended. */
+  readonly sessionEnded: () => void
   /**
    * Requests a renewal now, since a result was refused. A process whose machine was suspended together with its clock
    * believes in its leases until then, and would go on to send what another replica sends. At most one such request
@@ -99,6 +101,10 @@ export const makeShardBalancer = (
       firstRun: "after_pause"
     },
     trigger: () => void due.openUnsafe(),
+    sessionEnded: () => {
+      shards.suspend()
+      due.openUnsafe()
+    },
     confirm: () => {
       const now = monotonicMillis(clock)
       if (now - confirmedAt < renewMillis) return

@@ -37,11 +37,20 @@ export interface ClaimedShard {
  */
 const CLOCK_STEP_MILLIS = 60_000
 
+/** "csgo" in ASCII: the first key of the advisory locks that the sessions of the owners hold. The second is the process of the session. */
+const SESSION_LOCK = 0x6373676f
+
+/**
+ * How long the lease of an owner lasts whose session has ended, in milliseconds. The owner has mostly died. One that has only lost its
+ * connection renews its lease by a new one within this time.
+ */
+const ENDED_SESSION_MILLIS = 1_000
+
 /** The stored leases of the shards, as one replica reads and writes them. */
 export interface ShardStore {
   /**
-   * Registers this replica as live, renews its lease, removes expired ones and counts the live peers. If its own lease was
-   * removed, the replica owns nothing any more and gets a new lease.
+   * Registers this replica as live, renews its lease, removes expired ones, shortens those of owners whose session has ended, and counts
+   * the live peers. If its own lease was removed, the replica owns nothing any more and gets a new lease.
    */
   readonly heartbeat: (beat: Heartbeat) => Effect.Effect<HeartbeatResult, SqlError.SqlError>
   /** Claims up to `wanted` shards without an owner that has a lease, each under a new epoch. */
@@ -80,6 +89,9 @@ export const makeShardStore = (sql: SqlClient.SqlClient, owner: string, clustere
             coalesce((SELECT max(q.seq) FROM delivery_queue q WHERE q.shard = s.shard), 0)::float8 AS watermark
           FROM unnest(${int4Array(shards)}::smallint[]) AS s (shard)
         `
+  /** Whether a heartbeat that began later has renewed the lease `l` before the heartbeat `h`. */
+  const hasLaterLease = (leaseMillis: number) => sql`
+    l.lease_until BETWEEN h.lease_until AND h.lease_until + ${leaseMillis}::float8 * interval '1 millisecond'`
   const fromNow = (millis: number) => sql`now() + ${millis}::float8 * interval '1 millisecond'`
 
   return {
@@ -92,6 +104,8 @@ export const makeShardStore = (sql: SqlClient.SqlClient, owner: string, clustere
      *
      * Of two heartbeats at a time the one that began later counts: the server may still execute one whose connection was
      * lost, after the one that replaced it was answered.
+     *
+     * PostgreSQL releases the advisory lock of a session when the session ends, so at once when its process was killed.
      */
     heartbeat: ({ draining, heartbeatTimeoutMillis, leaseMillis }) =>
       Effect.map(
@@ -104,6 +118,7 @@ export const makeShardStore = (sql: SqlClient.SqlClient, owner: string, clustere
         WITH asynchronous AS MATERIALIZED (
           SELECT
             set_config('synchronous_commit', 'off', true) AS setting,
+            pg_try_advisory_lock(${SESSION_LOCK}::int, pg_backend_pid()) AS is_locked,
             ${fromNow(leaseMillis)} AS lease_until,
             ${fromNow(leaseMillis + CLOCK_STEP_MILLIS)} AS latest
         ), registered AS (
@@ -114,22 +129,23 @@ export const makeShardStore = (sql: SqlClient.SqlClient, owner: string, clustere
           ON CONFLICT (owner) DO UPDATE SET lease_until = EXCLUDED.lease_until
         ), renewed AS (
           UPDATE delivery_leases l
-          SET lease_until = CASE
-            WHEN l.lease_until BETWEEN h.lease_until
-              AND h.lease_until + ${leaseMillis}::float8 * interval '1 millisecond'
-            THEN l.lease_until
-            ELSE h.lease_until
-          END
+          SET
+            lease_until = CASE WHEN ${hasLaterLease(leaseMillis)} THEN l.lease_until ELSE h.lease_until END,
+            session_pid = CASE
+              WHEN ${hasLaterLease(leaseMillis)} THEN l.session_pid
+              WHEN h.is_locked THEN pg_backend_pid()
+            END
           FROM asynchronous h
           WHERE l.owner = ${owner}
           RETURNING l.owner
         ), begun AS (
-          INSERT INTO delivery_leases AS l (owner, lease_until)
-          SELECT ${owner}, lease_until
+          INSERT INTO delivery_leases AS l (owner, lease_until, session_pid)
+          SELECT ${owner}, lease_until, CASE WHEN is_locked THEN pg_backend_pid() END
           FROM asynchronous
           WHERE NOT ${draining}::boolean
             AND NOT EXISTS (SELECT FROM renewed)
-          ON CONFLICT (owner) DO UPDATE SET lease_until = greatest(l.lease_until, EXCLUDED.lease_until)
+          ON CONFLICT (owner) DO UPDATE
+          SET lease_until = greatest(l.lease_until, EXCLUDED.lease_until), session_pid = EXCLUDED.session_pid
         ), lost AS (
           UPDATE delivery_shards
           SET owner = NULL
@@ -145,6 +161,36 @@ export const makeShardStore = (sql: SqlClient.SqlClient, owner: string, clustere
               AND (l.lease_until < now() OR l.lease_until > h.latest)
             FOR UPDATE OF l SKIP LOCKED
           )
+        ), ended_sessions AS MATERIALIZED (
+          SELECT owner, session_pid
+          FROM delivery_leases l
+          WHERE owner <> ${owner}
+            AND session_pid IS NOT NULL
+            AND NOT EXISTS (
+              SELECT
+              FROM pg_locks k
+              WHERE k.locktype = 'advisory'
+                AND k.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+                AND k.classid = ${SESSION_LOCK}::bigint::oid
+                AND k.objid = l.session_pid::bigint::oid
+                AND k.objsubid = 2
+            )
+        ), shortened AS (
+          UPDATE delivery_leases
+          SET lease_until = ${fromNow(ENDED_SESSION_MILLIS)}
+          WHERE owner IN (
+            SELECT l.owner
+            FROM delivery_leases l
+            JOIN ended_sessions e ON e.owner = l.owner AND e.session_pid = l.session_pid
+            CROSS JOIN asynchronous h
+            WHERE l.lease_until BETWEEN ${fromNow(ENDED_SESSION_MILLIS)} AND h.latest
+            FOR UPDATE OF l SKIP LOCKED
+          )
+          RETURNING owner
+        ), deregistered AS (
+          DELETE FROM delivery_owners o
+          USING shortened s
+          WHERE o.owner = s.owner
         ), live AS (
           SELECT count(*)::int AS peers, (count(*) FILTER (WHERE owner < ${owner}))::int AS rank
           FROM delivery_owners

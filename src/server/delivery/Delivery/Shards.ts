@@ -18,7 +18,10 @@ export interface LeaseOptions {
   readonly renewMillis: number
 }
 
-/** A dead owner's shards are claimed within 12 s: the lease lasts 10 s, and the other owners poll every 1.5 s. */
+/**
+ * A killed owner's shards are claimed within 3.5 s: its lease ends one second after a renewal of another owner has found that its session
+ * has ended, and the next renewal claims them. Those of a frozen owner are claimed within 12 s: the lease lasts 10 s.
+ */
 export const defaultLease: LeaseOptions = { leaseMillis: 10_000, marginMillis: 6_000, renewMillis: 1_500 }
 
 /**
@@ -76,9 +79,8 @@ export interface OwnedShard {
  * requires the epoch it read (a fencing token). The writes of a former owner match no row.
  *
  * `effect/cluster` was evaluated first. Its shard locks carry no epoch, so no statement could distinguish a former
- * owner's late write from the current owner's. Its advisory locks depend on a session, which a transaction pooler does
- * not keep, and occupy a connection; a dead process's locks are released only after its session timed out. Here, small
- * tables suffice.
+ * owner's late write from the current owner's. Here, an advisory lock only shows that a session has ended, and small tables have
+ * the rest: without sessions of their own, as through a transaction pooler, replicas still have leases.
  */
 export interface Shards {
   /** The owned shards, by number; each time one is gained it gets a new object. */
@@ -88,6 +90,8 @@ export interface Shards {
    * draining, and enough of the lease is left.
    */
   readonly canStart: (one: OwnedShard, now: number) => boolean
+  /** Starts no attempt until the leases are renewed: the other replicas may shorten them meanwhile. */
+  readonly suspend: () => void
   /** Whether other replicas own shards or may own them. */
   readonly hasPeers: () => boolean
   /**
@@ -174,6 +178,9 @@ export const makeShards = (store: ShardStore, clock: Clock.Clock, options: Lease
     owned,
     canStart: (one, now) =>
       owned.get(one.shard) === one && !one.draining && !draining && one.leaseUntil - now >= marginMillis,
+    suspend: () => {
+      for (const one of owned.values()) one.leaseUntil = Number.NEGATIVE_INFINITY
+    },
     hasPeers: () => peers > 0 || owned.size < SHARDS,
     rebalance: rounds.withPermit(
       Effect.gen(function* () {

@@ -58,13 +58,15 @@ export interface ResponseDeadline {
 
 /**
  * `millis`: longer than `statement_timeout`, so that the server itself ends a slow statement. `onEnd` gets the duration of each statement
- * that ends by itself. `onReadOnly` runs when the server rejects a statement because it is read-only.
+ * that ends by itself. `onReadOnly` runs when the server rejects a statement because it is read-only, `onClose` when a connection has
+ * closed.
  */
 export const makeResponseDeadline = (
   millis: number,
   onEnd: (text: string, durationMillis: number, fiber: Fiber.Fiber<unknown, unknown>) => void = () =>
     undefined,
-  onReadOnly: () => void = () => undefined
+  onReadOnly: () => void = () => undefined,
+  onClose: () => void = () => undefined
 ): Effect.Effect<ResponseDeadline, never, Scope.Scope> =>
   Effect.gen(function* () {
     const log = Effect.runForkWith(yield* Effect.context())
@@ -142,7 +144,10 @@ export const makeResponseDeadline = (
         lastResponseAt: undefined
       }
       connections.set(socket, pending)
-      socket.once("close", () => connections.delete(socket))
+      socket.once("close", () => {
+        connections.delete(socket)
+        onClose()
+      })
       return pending
     }
 

@@ -11,19 +11,22 @@ const LISTEN_CHECKS_PER_DEADLINE = 6
 
 /**
  * A client with a pool of connections, as `PgClient.make` makes one, whose connections are closed when the server stops responding on them.
- * `PgClient.make` offers no access to the connections of its pool, so the client is assembled here from the same public parts.
+ * `PgClient.make` offers no access to the connections of its pool, so the client is assembled here from the same public parts. `onClose` runs
+ * when one of them has closed.
  */
 export const makeClient = (
   config: PgClient.PgPoolConfig,
   group: ConnectionGroup,
-  responseDeadlineMillis: number
+  responseDeadlineMillis: number,
+  onClose?: () => void
 ): Effect.Effect<PgClient.PgClient, SqlError.SqlError, Scope.Scope | Reactivity.Reactivity> =>
   Effect.gen(function* () {
     const pool = yield* PgPool.make(config)
     const deadline = yield* makeResponseDeadline(
       responseDeadlineMillis,
       yield* makeSlowStatementLog,
-      group.closeAll
+      group.closeAll,
+      onClose
     )
     yield* group.addPool(deadline.closeAll)
     const guarded = (connection: PgConnection.PgConnection) => new GuardedConnection(connection, deadline)

@@ -32,6 +32,7 @@ const makeBalancer = Effect.fnUntraced(function* (
     {
       owned,
       canStart: () => false,
+      suspend: step("suspend"),
       hasPeers: () => false,
       rebalance: Effect.andThen(Effect.sync(step("rebalance")), rebalance),
       startDraining: Effect.void,

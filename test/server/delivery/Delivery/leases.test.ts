@@ -1,9 +1,10 @@
 import { assert, describe } from "@effect/vitest"
-import { Clock, Deferred, Effect, Fiber, Queue } from "effect"
+import { Clock, Deferred, Effect, Fiber, Layer, Queue } from "effect"
 import { SqlClient } from "effect/sql"
 import { monotonicMillis } from "../../../../src/server/concurrency/monotonicMillis.ts"
 import { defaultLease, makeShards } from "../../../../src/server/delivery/Delivery/Shards.ts"
 import { makeShardStore } from "../../../../src/server/delivery/Delivery/ShardStore.ts"
+import { layerDedicatedPool } from "../../../../src/server/store/Database.ts"
 import { transaction } from "../../../../src/server/store/transaction.ts"
 import {
   delivered,
@@ -80,6 +81,55 @@ describe("Leases", () => {
         yield* one.rebalance
         assert.strictEqual(one.owned.size, 256)
       })
+  )
+
+  testWithDatabase(
+    "a replica whose session has ended keeps its shards if it renews its lease within a second, and else loses them",
+    () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const one = yield* Effect.provide(replica("one"), yield* Layer.build(layerDedicatedPool(1)))
+        const other = yield* replica("other")
+        const endSession = sql`
+          SELECT pg_terminate_backend(session_pid, 10000)
+          FROM delivery_leases
+          WHERE owner = 'one'
+        `
+        const millisLeft = Effect.map(
+          sql<{ readonly left: number }>`
+            SELECT (extract(epoch FROM lease_until - now()) * 1000)::float8 AS left
+            FROM delivery_leases
+            WHERE owner = 'one'
+          `,
+          ([row]) => row?.left ?? 0
+        )
+        yield* one.rebalance
+        yield* other.rebalance
+        yield* one.rebalance
+        yield* other.rebalance
+        assert.deepStrictEqual([one.owned.size, other.owned.size], [128, 128])
+        const [first = -1] = one.owned.keys()
+
+        yield* endSession
+        one.suspend()
+        assert.isFalse(one.canStart(first))
+        yield* other.rebalance
+        assert.isAtMost(yield* millisLeft, 1_000)
+        // Its connection is made again by the next statement.
+        yield* Effect.retry(one.rebalance, { times: 3 })
+        assert.isAbove(yield* millisLeft, 1_000)
+        assert.isTrue(one.canStart(first))
+        yield* other.rebalance
+        assert.deepStrictEqual([one.owned.size, other.owned.size], [128, 128])
+
+        yield* endSession
+        yield* eventually(
+          Effect.map(other.rebalance, () => other.owned.size),
+          (size) => size === 256
+        )
+        yield* Effect.retry(one.rebalance, { times: 3 })
+        assert.strictEqual(one.owned.size, 0)
+      }).pipe(Effect.scoped)
   )
 
   testWithDatabase(

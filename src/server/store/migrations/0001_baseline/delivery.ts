@@ -82,6 +82,7 @@ CREATE TABLE delivery_counts (
 CREATE TABLE delivery_leases (
   owner text COLLATE "C" NOT NULL, -- Random id of the replica.
   lease_until timestamptz NOT NULL, -- When the lease ends; then any replica removes the row, and the shards are free.
+  session_pid integer, -- Process of the database session that renewed the lease, which holds an advisory lock with this number; null: unknown.
   PRIMARY KEY (owner)
 ) WITH (fillfactor=50);
 
