@@ -7,14 +7,14 @@
  * one. A transaction records its entries by `Audit.record`, which writes them right before the commit; a statement that is a transaction of
  * its own contains `appendedEntries`.
  */
-import { Effect } from "effect"
+import { Array as Arr, Effect } from "effect"
 import { SqlClient, type Statement } from "effect/sql"
 import { CHAIN_START } from "../../domain/identity/AuditChain.ts"
 import type { AuditAction } from "../../domain/identity/AuditEntry.ts"
 import type { AuditEntryId, KeyId, OrgId } from "../../domain/Ids.ts"
 import type { Timestamp } from "../../domain/Time.ts"
 import { int4Array, textArray, timestamptzArray } from "../store/pgArrays.ts"
-import { writeLast } from "../store/transaction.ts"
+import { makeLastWrite } from "../store/transaction.ts"
 
 /** A row of `audit_log`. `detail` is JSON text. */
 export interface NewAuditRow {
@@ -132,19 +132,24 @@ const digestOf = `sha256(convert_to(concat(
   coalesce(to_json(entry.request_id), 'null'), ',', entry.detail, ']'
 ), 'UTF8'))`
 
-/** Writes an entry right before the current transaction commits. */
-export const recordEntry = (row: NewAuditRow) =>
-  writeLast({
-    table: "audit_heads",
-    org_id: row.org_id,
-    statement: Effect.flatMap(
-      SqlClient.SqlClient,
-      (sql) => sql`
+/** Entries of one statement of a transaction: each is looked for among the others. */
+const MAX_ENTRIES = 200
+
+const recordEntryOf = makeLastWrite<NewAuditRow>("audit_heads", (org_id, rows) =>
+  Effect.flatMap(SqlClient.SqlClient, (sql) =>
+    Effect.forEach(
+      Arr.chunksOf(rows, MAX_ENTRIES),
+      (chunk) => sql`
         WITH ${appendedEntries(sql, {
-          entries: sql`SELECT * FROM ${auditRowsTable(sql, [row])}`,
-          org_id: row.org_id
+          entries: sql`SELECT * FROM ${auditRowsTable(sql, chunk)}`,
+          org_id
         })}
         SELECT 1
-      `
+      `,
+      { discard: true }
     )
-  })
+  )
+)
+
+/** Writes an entry right before the current transaction commits, with its others of the organization. */
+export const recordEntry = (row: NewAuditRow) => recordEntryOf(row.org_id, row)

@@ -193,7 +193,7 @@ export class Notifications extends Context.Service<
       const onlyVerified = (yield* VerificationPolicy).endpoints
       const endpointCache = makeEndpointCache(sql, onlyVerified)
       const invalidateEndpoints = (org_id: OrgId) => Effect.sync(() => endpointCache.invalidate(org_id))
-      const deliveries = makeEndpointDeliveries(
+      const deliveries = yield* makeEndpointDeliveries(
         sql,
         delivery,
         recent,
@@ -351,9 +351,7 @@ export class Notifications extends Context.Service<
         test: Effect.fn("Notifications.test")(function* (id) {
           const principal = yield* Authorized("org_config.write")
           yield* admitTest(`${principal.org_id} ${id}`)
-          const queued = yield* deliveries.test(principal, id)
-          yield* Effect.orDie(delivery.endCooldown(principal.org_id, id))
-          return queued
+          return yield* deliveries.test(principal, id)
         }),
         verify: Effect.fn("Notifications.verify")(function* (id) {
           const principal = yield* Authorized("org_config.write")

@@ -1,27 +1,26 @@
 import { Effect } from "effect"
 import { SqlClient, type Statement } from "effect/sql"
 import type { OrgId } from "../../domain/Ids.ts"
-import { writeLast } from "../store/transaction.ts"
+import { makeLastWrite } from "../store/transaction.ts"
+
+const raise = makeLastWrite("secret_changes", (org_id) =>
+  Effect.flatMap(
+    SqlClient.SqlClient,
+    (sql) => sql`
+      INSERT INTO secret_changes AS c (org_id, change_count)
+      VALUES (${org_id}, 1)
+      ON CONFLICT (org_id) DO UPDATE
+      SET change_count = c.change_count + 1
+    `
+  )
+)
 
 /**
  * Raises the version of an organization's secrets when the current transaction commits. Each function that adds, renews or replaces a
  * credential, or the redaction rules, calls it in the same transaction; a test searches the sources. The commit publishes the secret and
  * its version together.
  */
-export const raiseSecretsVersion = (org_id: OrgId) =>
-  writeLast({
-    table: "secret_changes",
-    org_id,
-    statement: Effect.flatMap(
-      SqlClient.SqlClient,
-      (sql) => sql`
-        INSERT INTO secret_changes AS c (org_id, change_count)
-        VALUES (${org_id}, 1)
-        ON CONFLICT (org_id) DO UPDATE
-        SET change_count = c.change_count + 1
-      `
-    )
-  })
+export const raiseSecretsVersion = (org_id: OrgId) => raise(org_id, {})
 
 /**
  * A text expression that changes with each commit that adds, renews or replaces one of the organization's secrets. Read the version before

@@ -4,7 +4,7 @@
  * Effects that only follow a commit are registered with `SqlClient.afterCommit` of the library. `onCompletion` is our own, because the
  * delivery queue also needs to be notified of a rollback, which the library does not report.
  */
-import { Cause, Context, Effect, Exit, Order } from "effect"
+import { Array as Arr, Cause, Context, Effect, Exit, Order } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
 import type { OrgId } from "../../domain/Ids.ts"
 import { dieOnDatabaseError } from "./databaseErrors.ts"
@@ -15,12 +15,17 @@ type CompletionHook = (committed: boolean) => Effect.Effect<void>
 /** The tables of rows that many transactions write, in the order in which each of them locks them. */
 const LAST_TABLES = ["secret_changes", "audit_heads"] as const
 
-/** A statement that a transaction executes right before its commit. */
+type LastTable = (typeof LAST_TABLES)[number]
+
+/** A write that a transaction makes right before its commit. */
 interface LastWrite {
-  readonly table: (typeof LAST_TABLES)[number]
+  readonly table: LastTable
   /** The organization whose row of the table it locks. */
   readonly org_id: OrgId
-  readonly statement: Effect.Effect<unknown, SqlError.SqlError, SqlClient.SqlClient>
+  /** Executes all writes of a transaction to this table and organization by one statement. */
+  readonly executeAll: (
+    writes: Arr.NonEmptyReadonlyArray<LastWrite>
+  ) => Effect.Effect<unknown, SqlError.SqlError, SqlClient.SqlClient>
 }
 
 /** The work at the end of a transaction. */
@@ -93,14 +98,32 @@ export const isInTransaction: Effect.Effect<boolean> = Effect.map(
 )
 
 /**
- * Adds a write that the current transaction executes right before its commit. It is for rows that many transactions write: each locks them
- * last, and in one order, so that it holds them for the commit only, and none deadlocks over them. A savepoint that is rolled back drops
- * its writes. Outside a transaction it is a defect.
+ * Makes a function that adds a write of an organization to the current transaction, which executes it right before its commit: `statement`
+ * gets the items of all its writes to this table and organization. It is for rows that many transactions write: each locks them last, and
+ * in one order, so that it holds them for the commit only, and none deadlocks over them. A savepoint that is rolled back drops its writes.
+ * Outside a transaction it is a defect.
  */
-export const writeLast = (write: LastWrite): Effect.Effect<void> =>
-  Effect.flatMap(CurrentTransaction, (current) =>
-    current === undefined ? requireTransaction : Effect.sync(() => void current.writes.push(write))
-  )
+export const makeLastWrite = <Item extends object>(
+  table: LastTable,
+  statement: (
+    org_id: OrgId,
+    items: ReadonlyArray<Item>
+  ) => Effect.Effect<unknown, SqlError.SqlError, SqlClient.SqlClient>
+) => {
+  const itemOf = new WeakMap<LastWrite, Item>()
+  const executeAll: LastWrite["executeAll"] = (writes) =>
+    statement(
+      writes[0].org_id,
+      writes.flatMap((write) => itemOf.get(write) ?? [])
+    )
+  return (org_id: OrgId, item: Item): Effect.Effect<void> =>
+    Effect.flatMap(CurrentTransaction, (current) => {
+      if (current === undefined) return requireTransaction
+      const write = { table, org_id, executeAll }
+      itemOf.set(write, item)
+      return Effect.sync(() => void current.writes.push(write))
+    })
+}
 
 const byLock = Order.combine<LastWrite>(
   Order.mapInput(Order.Number, ({ table }) => LAST_TABLES.indexOf(table)),
@@ -108,8 +131,14 @@ const byLock = Order.combine<LastWrite>(
 )
 
 /** Writes of one row stay in the order in which they were added. */
-const executeLastWrites = ({ writes }: OpenTransaction) =>
-  Effect.forEach(writes.toSorted(byLock), ({ statement }) => statement, { discard: true })
+const executeLastWrites = ({ writes }: OpenTransaction) => {
+  const groups = Map.groupBy(writes.toSorted(byLock), ({ org_id, table }) => `${table} ${org_id}`)
+  return Effect.forEach(
+    groups.values(),
+    (group) => (Arr.isArrayNonEmpty(group) ? group[0].executeAll(group) : Effect.void),
+    { discard: true }
+  )
+}
 
 /**
  * Runs a hook when the current transaction, or the current savepoint if that is rolled back, has ended. Hooks run in the order of their

@@ -10,7 +10,7 @@ import {
   onCompletion,
   requireTransaction,
   transaction,
-  writeLast
+  makeLastWrite
 } from "../../../src/server/store/transaction.ts"
 import { TestDatabase } from "../../support/postgres.ts"
 
@@ -67,24 +67,23 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("transaction", (it) 
   )
 
   it.effect(
-    "last writes run before the commit, by table and organization, in whatever order they were added",
+    "last writes run before the commit, by one statement for each table and organization, in whatever order they were added",
     () =>
       Effect.gen(function* () {
         const { log, note, register } = makeHooks()
+        const noteOf = (table: "audit_heads" | "secret_changes") =>
+          makeLastWrite<{ readonly name: string }>(table, (org_id, items) =>
+            note(`${table} ${org_id.at(-1)}: ${items.map(({ name }) => name).join()}`)
+          )
+        const [writeHead, writeSecret] = [noteOf("audit_heads"), noteOf("secret_changes")]
         const [lower, higher] = [OrgId.make(`org_${"1".repeat(32)}`), OrgId.make(`org_${"2".repeat(32)}`)]
         yield* transaction(
           Effect.gen(function* () {
             yield* register("transaction")
-            for (const table of ["audit_heads", "secret_changes"] as const) {
-              for (const org_id of [higher, lower]) {
-                yield* writeLast({ table, org_id, statement: note(`${table} ${org_id.at(-1)}`) })
-              }
+            for (const write of [writeHead, writeSecret]) {
+              for (const org_id of [higher, lower]) yield* write(org_id, { name: "first" })
             }
-            const again = writeLast({
-              table: "audit_heads",
-              org_id: lower,
-              statement: note("audit_heads 1 again")
-            })
+            const again = writeHead(lower, { name: "again" })
             yield* transaction(again)
             yield* Effect.exit(transaction(Effect.andThen(again, Effect.fail("rolled back"))))
             yield* note("body ends")
@@ -92,11 +91,10 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("transaction", (it) 
         )
         assert.deepStrictEqual(log, [
           "body ends",
-          "secret_changes 1",
-          "secret_changes 2",
-          "audit_heads 1",
-          "audit_heads 1 again",
-          "audit_heads 2",
+          "secret_changes 1: first",
+          "secret_changes 2: first",
+          "audit_heads 1: first,again",
+          "audit_heads 2: first",
           "transaction: after commit",
           "transaction: committed"
         ])

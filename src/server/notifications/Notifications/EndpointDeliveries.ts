@@ -1,11 +1,11 @@
-import { Effect, Schema } from "effect"
+import { Effect, FiberSet, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { ReplayOutcome, ReplayResult } from "../../../api/console/Deliveries.ts"
 import type { ReplayWindow } from "../../../api/NotificationEndpoints.ts"
 import { notFound } from "../../../api/notFound.ts"
 import { testEventBody } from "../../../domain/approvals/ApprovalEvent.ts"
 import { DeliveryDetail, DeliveryRecord } from "../../../domain/delivery/DeliveryState.ts"
-import { DeliveryId, type EndpointId, EventId, type OrgId } from "../../../domain/Ids.ts"
+import { type DeliveryId, type EndpointId, EventId, type OrgId } from "../../../domain/Ids.ts"
 import type { Principal } from "../../../domain/identity/Principal.ts"
 import { formatTimestamp } from "../../../domain/Time.ts"
 import type { Audit } from "../../identity/Audit.ts"
@@ -14,7 +14,7 @@ import type { Delivery, DeliveryLogEntry, DeliveryLogDetail } from "../../delive
 import type { StoreClock } from "../../store/StoreClock.ts"
 import type { RecentEvents } from "./RecentEvents.ts"
 import { endpointExists, lockEndpointForShare, insertEvents } from "./rows.ts"
-import { queueTestEvent } from "./queueTestEvent.ts"
+import { makeTestEventQueue } from "./TestEventQueue.ts"
 import { WEBHOOK } from "./WebhookChannel.ts"
 
 /** Narrows entries of the delivery log to the API's records. The webhook channel wrote them, so a mismatch is a defect. */
@@ -24,7 +24,7 @@ const toDetail = (entry: DeliveryLogDetail) => Effect.orDie(decodeDetail(entry))
 const decodeDetail = Schema.decodeUnknownEffect(Schema.toType(DeliveryDetail))
 
 /** Operations on the deliveries of one endpoint. Each first checks that the organization has the endpoint. */
-export const makeEndpointDeliveries = (
+export const makeEndpointDeliveries = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   delivery: Delivery["Service"],
   recent: RecentEvents["Service"],
@@ -32,8 +32,10 @@ export const makeEndpointDeliveries = (
   audit: Audit["Service"],
   onlyVerified: boolean,
   clustered: boolean
-) => {
+) {
   const atomically = atomic(sql)
+  const queueTestEvent = yield* makeTestEventQueue(sql, delivery, recent, audit, onlyVerified)
+  const fork = yield* FiberSet.makeRuntime()
 
   const requireEndpoint = Effect.fnUntraced(function* (org_id: OrgId, id: EndpointId) {
     if (!(yield* Effect.orDie(endpointExists(sql, org_id, id)))) return yield* notFound("endpoint")
@@ -53,8 +55,11 @@ export const makeEndpointDeliveries = (
       })
     )
 
+  const isCoolingDown = (org_id: OrgId, id: EndpointId) =>
+    Effect.map(delivery.health(org_id, [id]), (health) => (health.get(id)?.cooldown_until ?? null) !== null)
+
   /** Works in every case; `queueTestEvent` is faster. */
-  const testInTransaction = (principal: Principal, id: EndpointId) =>
+  const testInTransaction = (principal: Principal, id: EndpointId, mayCoolElsewhere: boolean) =>
     withEndpoint(
       principal.org_id,
       id,
@@ -72,9 +77,15 @@ export const makeEndpointDeliveries = (
         if (delivery_id === undefined)
           return yield* Effect.die(new Error("An enqueued event must have a delivery"))
         const record = yield* Effect.orDie(Effect.flatMap(delivery.get(org_id, id, delivery_id), toDetail))
+        if (mayCoolElsewhere && (yield* isCoolingDown(org_id, id))) yield* delivery.endCooldown(org_id, id)
         yield* audit.record(principal, "endpoint.tested", id, { delivery_id: record.id })
         return { queued: record.status !== "failed", id: record.id }
       })
+    )
+
+  const endCooldown = (org_id: OrgId, id: EndpointId) =>
+    Effect.catchCause(delivery.endCooldown(org_id, id), (cause) =>
+      Effect.logWarning("Could not end the cooldown of a tested endpoint; the test waits for its end", cause)
     )
 
   return {
@@ -145,25 +156,19 @@ export const makeEndpointDeliveries = (
         )
       ),
 
+    /** A cooldown ends that began before the test. One that the test causes stays. */
     test: Effect.fnUntraced(function* (principal: Principal, id: EndpointId) {
+      const mayCoolElsewhere = !delivery.endCooldownHere(principal.org_id, id)
       if (!clustered && !(yield* isInTransaction)) {
-        const written = yield* queueTestEvent(
-          sql,
-          delivery,
-          recent,
-          audit,
-          principal,
-          id,
-          yield* clock.now,
-          onlyVerified
-        )
-        if (written !== undefined)
-          return {
-            queued: written.queued,
-            id: DeliveryId.make(written.delivery_id, { disableChecks: true })
-          }
+        const written = yield* Effect.orDie(queueTestEvent(principal, id, yield* clock.now))
+        if (written !== null) {
+          const { delivery_id, isCoolingDown, queued } = written
+          // The response does not wait for it.
+          if (mayCoolElsewhere && isCoolingDown) fork(endCooldown(principal.org_id, id))
+          return { queued, id: delivery_id }
+        }
       }
-      return yield* testInTransaction(principal, id)
+      return yield* testInTransaction(principal, id, mayCoolElsewhere)
     })
   }
-}
+})

@@ -169,6 +169,28 @@ layer(service({ environment: coolsDownAfterOne }), { excludeTestServices: true }
       })
     )
 
+    it.effect("concurrent tests of several endpoints are all sent, and each is in the audit log", () =>
+      Effect.gen(function* () {
+        const one = yield* seedEndpoint("tested by many")
+        const { endpoint: other } = yield* one.admin.notificationEndpoints.create({
+          payload: { url: one.receiver.url }
+        })
+        const key = yield* (yield* Countersign).key({}, "tested by many")
+        const made = yield* Effect.forEach(
+          Array.from({ length: 20 }, (_, index) => (index % 2 === 0 ? one.endpoint.id : other.id)),
+          (id) => send(`/v1/notification-endpoints/${id}/test`, { method: "POST", key }),
+          { concurrency: "unbounded" }
+        )
+        for (const id of [one.endpoint.id, other.id])
+          yield* awaitDeliveries(one.admin, id, allHaveStatus(10, "delivered"))
+        const { entries } = yield* one.admin.auditLog.list({ query: { action: "endpoint.tested" } })
+        assert.sameMembers(
+          entries.map(({ detail }) => detail["delivery_id"]),
+          made.map(({ body }) => body["id"])
+        )
+      })
+    )
+
     it.effect("a concurrent replay and window replay queue a failed delivery once", () =>
       Effect.gen(function* () {
         const { admin, endpoint, params } = yield* seedEndpoint("replay and bulk", [{ status: 500 }])
@@ -215,6 +237,34 @@ layer(service({ environment: coolsDownAfterOne }), { excludeTestServices: true }
     )
   }
 )
+
+layer(service({ environment: { ...coolsDownAfterOne, COUNTERSIGN_NOTIFY_COOLDOWN_AFTER: "5" } }), {
+  excludeTestServices: true
+})("EndpointDeliveries › failing tests", (it) => {
+  it.effect("five failing test events leave the endpoint in cooldown, and the next one is sent at once", () =>
+    Effect.gen(function* () {
+      const { admin, endpoint, params, receiver } = yield* seedEndpoint(
+        "broken",
+        Array.from({ length: 6 }, () => ({ status: 500 }))
+      )
+      const key = yield* (yield* Countersign).key({}, "broken")
+      const testAndFail = Effect.fnUntraced(function* (count: number) {
+        // The client sends an idempotency key, with which a test is a transaction of several statements.
+        if (count % 2 === 0) yield* admin.notificationEndpoints.test({ params })
+        else yield* send(`/v1/notification-endpoints/${endpoint.id}/test`, { method: "POST", key })
+        yield* awaitDeliveries(admin, endpoint.id, allHaveStatus(count, "failed"))
+        return yield* Effect.repeat(
+          Effect.map(admin.notificationEndpoints.list(), ({ endpoints }) => endpoints[0]),
+          { until: (found) => found?.consecutive_failures === count }
+        )
+      })
+      for (const count of [1, 2, 3, 4]) assert.isNull((yield* testAndFail(count))?.cooldown_until)
+      assert.isNotNull((yield* testAndFail(5))?.cooldown_until)
+      assert.isNotNull((yield* testAndFail(6))?.cooldown_until)
+      assert.lengthOf(receiver.seen, 6)
+    })
+  )
+})
 
 layer(service({ environment: queueOfTwo }), { excludeTestServices: true })(
   "EndpointDeliveries › a full queue",
