@@ -257,11 +257,14 @@ export class SessionWriter extends Context.Service<
               : Effect.succeed(cached)
           }),
         commit: (attempt) => {
-          const locked = atomically(
-            Effect.filterOrElse(
-              attempt(true),
-              (answer) => answer !== undefined,
-              () => Effect.die(new Error("A change must succeed or fail under the lock"))
+          // Built only if it runs: most changes need no lock.
+          const locked = Effect.suspend(() =>
+            atomically(
+              Effect.filterOrElse(
+                attempt(true),
+                (answer) => answer !== undefined,
+                () => Effect.die(new Error("A change must succeed or fail under the lock"))
+              )
             )
           )
           return Effect.flatMap(isInTransaction, (isNested) =>

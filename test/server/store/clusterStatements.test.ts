@@ -78,6 +78,7 @@ const known: Readonly<Record<string, readonly [count: number, reason: string]>> 
   "identity/StoredUsage/rows.ts": [2, "adds to rows, each of its organization"],
   "identity/auditWrites.ts": [1, "inserts the chain of a new organization"],
   "notifications/EndpointOutages.ts": [2, "candidates: outages that were not reported"],
+  "notifications/Notifications/TestEventQueue.ts": [1, "on PostgreSQL only"],
   "notifications/Notifications/rotateSecret.ts": [
     1,
     "removes replaced secrets by key that an unlocked read has found"
