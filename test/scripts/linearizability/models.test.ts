@@ -70,10 +70,11 @@ describe("sessionModel", () => {
     review_deadline_at: at(1_000),
     expires_at: at(1_000)
   }
+  type GovernedEvent = Extract<SessionEvent, { readonly type: "step:governed" }>
   const governed = (
     id: number,
     decision: "pending" | "allow" | "reject",
-    of: Pick<Approval, "step_id" | "approval_id"> = pendingApproval
+    of: Pick<GovernedEvent, "step_id" | "approval_id"> = pendingApproval
   ): SessionEvent => ({
     id,
     type: "step:governed",
@@ -233,9 +234,13 @@ describe("sessionModel", () => {
 
   it("accept one claim of a step, and reject a second one, a lost one, and an outcome without it", () => {
     const claim = (n: number) => ClaimId.make(`clm_${String(n).padStart(32, "0")}`)
-    const claimed = (id: number, n: number): SessionEvent => ({
+    const claimed = (
+      id: number,
+      n: number,
+      type: "tool:claimed" | "tool:unknown" = "tool:claimed"
+    ): SessionEvent => ({
       id,
-      type: "tool:claimed",
+      type,
       session_id,
       step_id,
       occurred_at: at(0),
@@ -245,7 +250,7 @@ describe("sessionModel", () => {
       claimed_by: ada,
       expires_at: at(300_000)
     })
-    const unknown = (id: number): SessionEvent => ({ ...claimed(id, 1), type: "tool:unknown" })
+    const unknown = (id: number): SessionEvent => claimed(id, 1, "tool:unknown")
     const outcome = (id: number): SessionEvent => ({
       id,
       type: "tool:outcome",
