@@ -207,7 +207,13 @@ const packageFolders = () =>
     .map((directory) => join(directory, "node_modules"))
     .filter((folder) => existsSync(folder))
 
-/** Removes what `npm ci` installs and nothing uses: unused folders, and the source maps of dependencies (47 MB). */
+/** Removes the source maps of the packages in a folder (47 MB). Those of the bundled service are in its `.cache`, and stay. */
+export const removeSourceMaps = (modules) => {
+  const packages = foldersIn(modules).filter((folder) => basename(folder) !== ".cache")
+  for (const file of packages.flatMap(filesBelow)) if (/\.[cm]?[jt]s\.map$/.test(file)) rmSync(file)
+}
+
+/** Removes what `npm ci` installs and nothing uses: unused folders and source maps. */
 const prune = () => {
   for (const path of UNUSED_FOLDERS.flatMap(matching)) rmSync(path, { recursive: true, force: true })
   const { version } = JSON.parse(
@@ -224,7 +230,7 @@ const prune = () => {
     "*"
   ]))
     if (basename(copy) !== version) rmSync(copy, { recursive: true, force: true })
-  for (const file of packageFolders().flatMap(filesBelow)) if (/\.[cm]?[jt]s\.map$/.test(file)) rmSync(file)
+  for (const modules of packageFolders()) removeSourceMaps(modules)
 }
 
 /** Makes the packages of a tool available to the folders that use them. */
