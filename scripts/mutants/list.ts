@@ -257,7 +257,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   ]),
   ...mutantsOf("server/tasks/deleteExpired.ts", "server/deletion/DataRetention.test.ts", [
     ["AND run_id < ${RunId.lowerBound(cutoff)} AND created_at < ${toDate(cutoff)}", ""],
-    ['AND feedback_id < ${idBound("fbk", cutoff, 0)} AND created_at < ${toDate(cutoff)}', ""],
+    ["AND feedback_id < ${FeedbackId.lowerBound(cutoff)} AND created_at < ${toDate(cutoff)}", ""],
     ["AND status <> 'staged' ORDER BY", "ORDER BY"]
   ]),
   ...mutantsOf("server/tasks/deletionSteps.ts", "server/deletion/Deletions.test.ts", [

@@ -74,7 +74,27 @@ const defineId = <B extends string>(
     /** Generates an identifier that sorts after every earlier one of this process. */
     generate: Effect.sync(next),
     /** Generates `count` identifiers in ascending order. */
-    generateMany: (count: number) => Effect.sync(() => Array.from({ length: count }, next))
+    generateMany: (count: number) => Effect.sync(() => Array.from({ length: count }, next)),
+    /** A text that sorts after the identifiers of earlier times, and before all others. */
+    lowerBound: (at: DateTime.Utc) => `${prefix}_${uuidTimePrefix(at)}`
+  })
+}
+
+/**
+ * Declares a kind of identifier whose time is that of the record, by the database's clock, instead of the machine's: a range of ids is a range
+ * of time, so the primary key finds the records of a time.
+ */
+const defineTimedId = <B extends string>(
+  prefix: string,
+  brand: (schema: Schema.String) => Schema.brand<Schema.String, B>
+) => {
+  const schema = defineId(prefix, brand)
+  return Object.assign(schema, {
+    /** Generates an identifier of this time. */
+    generateAt: (at: DateTime.Utc) =>
+      Effect.sync(() =>
+        schema.make(`${prefix}_${uuidV7HexAt(at.epochMilliseconds)}`, { disableChecks: true })
+      )
   })
 }
 
@@ -90,19 +110,12 @@ export type TaskId = typeof TaskId.Type
 export const ReleaseId = defineId("rel", Schema.brand("ReleaseId"))
 export type ReleaseId = typeof ReleaseId.Type
 
-const runIds = defineId("run", Schema.brand("RunId"))
-
-/** A run in the order of its task's runs. Its time is `created_at`, so that a range of ids is a range of time. */
-export const RunId = Object.assign(runIds, {
-  /** Generates an identifier of this time. */
-  generateAt: (at: DateTime.Utc) =>
-    Effect.sync(() => runIds.make(`run_${uuidV7HexAt(at.epochMilliseconds)}`, { disableChecks: true })),
-  /** A text that sorts after the identifiers of earlier times, and before all others. */
-  lowerBound: (at: DateTime.Utc) => `run_${uuidTimePrefix(at)}`
-})
+/** A run in the order of its task's runs. Its time is `created_at`. */
+export const RunId = defineTimedId("run", Schema.brand("RunId"))
 export type RunId = typeof RunId.Type
 
-export const FeedbackId = defineId("fbk", Schema.brand("FeedbackId"))
+/** Feedback. Its time is `created_at`. */
+export const FeedbackId = defineTimedId("fbk", Schema.brand("FeedbackId"))
 export type FeedbackId = typeof FeedbackId.Type
 
 export const FeedbackTokenId = defineId("fbt", Schema.brand("FeedbackTokenId"))
@@ -152,7 +165,8 @@ export type DeliveryId = typeof DeliveryId.Type
 export const ConsoleSessionId = defineId("cse", Schema.brand("ConsoleSessionId"))
 export type ConsoleSessionId = typeof ConsoleSessionId.Type
 
-export const AuditEntryId = defineId("aud", Schema.brand("AuditEntryId"))
+/** An entry of the audit log. Its time is `occurred_at`. */
+export const AuditEntryId = defineTimedId("aud", Schema.brand("AuditEntryId"))
 export type AuditEntryId = typeof AuditEntryId.Type
 
 export const TelemetryDestinationId = defineId("tel", Schema.brand("TelemetryDestinationId"))
@@ -195,11 +209,3 @@ export const generateTraceId: Effect.Effect<TraceId> = Effect.sync(() =>
 /** The first 12 hex digits of a UUIDv7 generated at this time (RFC 9562). Ids generated earlier sort before them. */
 export const uuidTimePrefix = (at: DateTime.Utc): string =>
   Math.max(0, Math.floor(at.epochMilliseconds)).toString(16).padStart(12, "0")
-
-/**
- * An id to compare ids of this prefix with: the lowest one of the time `days` after `at`, or before it if `days` is negative. The margin
- * allows for the clocks of the machines that generate ids. Beside a condition on the time itself, it lets a query for old rows use the
- * primary key instead of reading every newer row.
- */
-export const idBound = (prefix: string, at: DateTime.Utc, days: number): string =>
-  `${prefix}_${uuidTimePrefix(DateTime.add(at, { days }))}`

@@ -1,6 +1,13 @@
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime, Effect, Schema } from "effect"
-import { generateTraceId, idBound, SessionId, StepId, uuidV7Hex, type TraceId } from "../../src/domain/Ids.ts"
+import {
+  FeedbackId,
+  generateTraceId,
+  SessionId,
+  StepId,
+  uuidV7Hex,
+  type TraceId
+} from "../../src/domain/Ids.ts"
 
 describe("Ids", () => {
   it("identifiers sort by creation order, also within one millisecond", () => {
@@ -15,12 +22,18 @@ describe("Ids", () => {
     assert.approximately(Number.parseInt(id.slice(4, 16), 16), Date.now(), 5_000)
   })
 
-  it("idBound lies the given days beside the ids of a time", () => {
-    const id = Effect.runSync(SessionId.generate)
-    const now = DateTime.makeUnsafe(Date.now())
-    assert.isBelow(idBound("ses", now, -1).localeCompare(id), 0)
-    assert.isAbove(idBound("ses", now, 1).localeCompare(id), 0)
-    assert.strictEqual(idBound("ses", DateTime.makeUnsafe(0), 1), "ses_000005265c00")
+  it("the lower bound of a time lies between the feedback of the millisecond before and that of the time", () => {
+    const at = DateTime.makeUnsafe(1_800_000_000_000)
+    const bound = FeedbackId.lowerBound(at)
+    assert.isBelow(bound.localeCompare(Effect.runSync(FeedbackId.generateAt(at))), 0)
+    const before = DateTime.subtract(at, { milliseconds: 1 })
+    assert.isAbove(bound.localeCompare(Effect.runSync(FeedbackId.generateAt(before))), 0)
+  })
+
+  it("feedback of one millisecond sorts in the order of creation", () => {
+    const at = DateTime.makeUnsafe(1_800_000_000_000)
+    const ids = Array.from({ length: 100 }, () => Effect.runSync(FeedbackId.generateAt(at)))
+    assert.deepStrictEqual(ids.toSorted(), ids)
   })
 
   it("trace ids are 32 lowercase hex digits and unique", () => {

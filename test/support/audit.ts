@@ -18,7 +18,7 @@ export const auditRow = Effect.fnUntraced(function* (
 ) {
   const row: NewAuditRow = {
     org_id,
-    entry_id: yield* AuditEntryId.generate,
+    entry_id: yield* AuditEntryId.generateAt(occurred_at),
     action: "key.created",
     target_id: "key_1",
     actor_id: null,

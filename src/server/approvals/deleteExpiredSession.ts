@@ -1,7 +1,7 @@
 import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { lockOnNode } from "../store/Cluster.ts"
-import { idBound, SessionId } from "../../domain/Ids.ts"
+import { SessionId } from "../../domain/Ids.ts"
 import { toDate } from "../../domain/Time.ts"
 import type { StoredUsage } from "../identity/StoredUsage.ts"
 import { rowsOf } from "../store/rows.ts"
@@ -57,7 +57,7 @@ export const deleteExpiredSession = Effect.fnUntraced(function* (
     sessionRows.all(sql`
     SELECT session_id
     FROM agent_sessions AS session
-    WHERE ${sql.and([sql`org_id = ${org_id}`, sql`session_id < ${idBound("ses", cutoff, 0)}`, ...conditions])}
+    WHERE ${sql.and([sql`org_id = ${org_id}`, sql`session_id < ${SessionId.lowerBound(cutoff)}`, ...conditions])}
     ORDER BY session_id
     LIMIT ${MAX_SESSIONS}
     FOR UPDATE SKIP LOCKED

@@ -5,9 +5,9 @@ import { Authorized } from "../../api/Authorization.ts"
 import type { PageRequest } from "../../api/Pagination.ts"
 import { AuditAction, type AuditEntry } from "../../domain/identity/AuditEntry.ts"
 import { openEnum } from "../../domain/OpenEnum.ts"
-import { AuditEntryId, idBound, KeyId, type OrgId } from "../../domain/Ids.ts"
+import { AuditEntryId, KeyId, type OrgId } from "../../domain/Ids.ts"
 import type { Actor } from "../../domain/identity/Principal.ts"
-import { TimestampFromDate, toDate } from "../../domain/Time.ts"
+import { TimestampFromDate } from "../../domain/Time.ts"
 import { NO_REQUEST, RequestId } from "../observability/RequestId.ts"
 import { findByWords } from "../store/findByWords.ts"
 import { afterCursor, type Page, rowLimit, sqlDirection, toPage } from "../store/Pagination.ts"
@@ -36,14 +36,15 @@ export type PrepareAuditRow = (
 export const makePrepare = (clock: StoreClock["Service"]): PrepareAuditRow =>
   Effect.fnUntraced(function* ({ actor, org_id }, action, target_id, detail = {}) {
     const request_id = yield* RequestId
+    const occurred_at = yield* clock.now
     return {
       org_id,
-      entry_id: yield* AuditEntryId.generate,
+      entry_id: yield* AuditEntryId.generateAt(occurred_at),
       action,
       target_id,
       actor_id: actor?.id ?? null,
       actor_name: actor?.name ?? null,
-      occurred_at: yield* clock.now,
+      occurred_at,
       request_id: request_id === NO_REQUEST ? null : request_id,
       detail: JSON.stringify(detail)
     }
@@ -96,14 +97,10 @@ export class Audit extends Context.Service<
             ...(actor_id === undefined ? [] : [sql`actor_id = ${actor_id}`]),
             ...(occurred_after === undefined
               ? []
-              : [
-                  sql`occurred_at >= ${toDate(occurred_after)} AND entry_id >= ${idBound("aud", occurred_after, -1)}`
-                ]),
+              : [sql`entry_id >= ${AuditEntryId.lowerBound(occurred_after)}`]),
             ...(occurred_before === undefined
               ? []
-              : [
-                  sql`occurred_at < ${toDate(occurred_before)} AND entry_id < ${idBound("aud", occurred_before, 1)}`
-                ])
+              : [sql`entry_id < ${AuditEntryId.lowerBound(occurred_before)}`])
           ])
           const found =
             text === undefined

@@ -129,8 +129,8 @@ export class FeedbackTokens extends Context.Service<
               input.comment ?? null,
               secrets.forOrg(org_id)
             )
-            const id = yield* FeedbackId.generate
             const now = yield* clock.now
+            const id = yield* FeedbackId.generateAt(now)
             const digest = feedbackDigest({ ...score, score_label, comment })
 
             const stored = yield* atomically(

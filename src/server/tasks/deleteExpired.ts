@@ -3,7 +3,7 @@ import type { SqlClient } from "effect/sql"
 import { lockOnNode } from "../store/Cluster.ts"
 import type { DeletedCounts } from "../../domain/deletion/Deletion.ts"
 import { FeedbackStatus } from "../../domain/tasks/Feedback.ts"
-import { FeedbackId, idBound, type OrgId, RunId, TraceId } from "../../domain/Ids.ts"
+import { FeedbackId, type OrgId, RunId, TraceId } from "../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../domain/Time.ts"
 import { rowBytes, type StoredUsage } from "../identity/StoredUsage.ts"
 import { textArray } from "../store/pgArrays.ts"
@@ -204,7 +204,7 @@ export const deleteExpiredFeedback = Effect.fnUntraced(function* (
       END AS metadata_bytes
     FROM feedback
     WHERE org_id = ${org_id}
-      AND feedback_id < ${idBound("fbk", cutoff, 0)}
+      AND feedback_id < ${FeedbackId.lowerBound(cutoff)}
       AND created_at < ${toDate(cutoff)}
       AND status <> 'staged'
     ORDER BY feedback_id

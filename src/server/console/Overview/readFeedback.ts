@@ -1,7 +1,7 @@
 import { DateTime, Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { type FeedbackOverview, OVERVIEW_RELEASES, OVERVIEW_ROWS } from "../../../api/console/Overview.ts"
-import { idBound, type OrgId, ReleaseId, TaskId } from "../../../domain/Ids.ts"
+import { type OrgId, ReleaseId, TaskId } from "../../../domain/Ids.ts"
 import { TimestampFromDate } from "../../../domain/Time.ts"
 import { rowsOf } from "../../store/rows.ts"
 import { MAX_COUNTERS } from "./counters.ts"
@@ -95,7 +95,7 @@ export const readFeedback = Effect.fnUntraced(function* (
     FROM releases
       JOIN tasks USING (org_id, task_id)
     WHERE releases.org_id = ${org_id}
-      AND release_id >= ${idBound("rel", DateTime.makeUnsafe(`${since}T00:00:00Z`), 0)}
+      AND release_id >= ${ReleaseId.lowerBound(DateTime.makeUnsafe(`${since}T00:00:00Z`))}
     ORDER BY release_id DESC
     LIMIT ${OVERVIEW_RELEASES}
   `)

@@ -3,8 +3,7 @@ import type { SqlClient } from "effect/sql"
 import type { FeedbackFilter } from "../../../api/Feedback.ts"
 import type { PageRequest } from "../../../api/Pagination.ts"
 import { FeedbackStatus, Score } from "../../../domain/tasks/Feedback.ts"
-import { FeedbackId, idBound, type OrgId } from "../../../domain/Ids.ts"
-import { toDate } from "../../../domain/Time.ts"
+import { FeedbackId, type OrgId } from "../../../domain/Ids.ts"
 import { int4Array, textArray } from "../../store/pgArrays.ts"
 import { rowLimit } from "../../store/Pagination.ts"
 import { rowsOf } from "../../store/rows.ts"
@@ -44,14 +43,10 @@ export const listStatement = (
     ...(request.has_comment === undefined ? [] : [sql`comment IS NOT NULL`]),
     ...(request.created_after === undefined
       ? []
-      : [
-          sql`created_at >= ${toDate(request.created_after)} AND feedback_id >= ${idBound("fbk", request.created_after, -1)}`
-        ]),
+      : [sql`feedback_id >= ${FeedbackId.lowerBound(request.created_after)}`]),
     ...(request.created_before === undefined
       ? []
-      : [
-          sql`created_at < ${toDate(request.created_before)} AND feedback_id < ${idBound("fbk", request.created_before, 1)}`
-        ])
+      : [sql`feedback_id < ${FeedbackId.lowerBound(request.created_before)}`])
   ])
   const statuses = textArray(statusesOf(request))
   const scores = int4Array(request.score === undefined ? Score.literals : [request.score])

@@ -117,8 +117,9 @@ export const makeCreateFeedback = Effect.gen(function* () {
             ),
             secrets.forVersion(org_id, secrets_version)
           )
+    const created_at = yield* clock.now
     const record: FeedbackRecord = {
-      id: yield* FeedbackId.generate,
+      id: yield* FeedbackId.generateAt(created_at),
       task_id,
       inference_log_id: trace_id.value,
       ...score,
@@ -129,7 +130,7 @@ export const makeCreateFeedback = Effect.gen(function* () {
       correction: redacted?.correction ?? null,
       status: initialStatus(redacted !== null),
       ...warningOf(redacted?.warning, isRedacted),
-      created_at: yield* clock.now,
+      created_at,
       created_by: actor,
       reviewed_at: null,
       reviewed_by: null,

@@ -130,7 +130,7 @@ export const insertScores = Effect.fnUntraced(function* (
           correction: null,
           evaluated: { caller_traceparent: null, provider_calls: 0 },
           record: {
-            id: yield* FeedbackId.generate,
+            id: yield* FeedbackId.generateAt(now),
             task_id,
             inference_log_id: trace_id,
             score,
