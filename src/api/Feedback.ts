@@ -425,7 +425,8 @@ export class FeedbackApi extends HttpApiGroup.make("feedback")
         OpenApi.annotations({
           identifier: "previewPromotion",
           summary: "Preview a promotion",
-          description: "Shows what promoting the task's staged corrections would do."
+          description:
+            "Shows what promoting the task's staged corrections would do. For up to a minute, later pages continue the first one, also if other corrections are staged meanwhile. A promotion fails if the set has changed since the preview."
         })
       ),
     HttpApiEndpoint.post("previewSelection", "/v1/tasks/:id/feedback/preview", {

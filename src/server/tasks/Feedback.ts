@@ -28,6 +28,7 @@ import type { ReviewManyRequest, ReviewResult } from "../../api/ReviewBatch.ts"
 import type { FeedbackDetail, FeedbackRecord } from "../../domain/tasks/Feedback.ts"
 import type { FeedbackQuality } from "../../domain/tasks/FeedbackQuality.ts"
 import type { FeedbackId, OrgId, TaskId } from "../../domain/Ids.ts"
+import { planPromotion } from "../../domain/tasks/Promotion.ts"
 import { redactText } from "../../domain/redaction/Redaction.ts"
 import { LoopTurns } from "../admission/LoopTurns.ts"
 import { Audit } from "../identity/Audit.ts"
@@ -40,7 +41,7 @@ import { StoreClock } from "../store/StoreClock.ts"
 import { Datasets } from "./Datasets.ts"
 import { makeCreateFeedback } from "./Feedback/makeCreateFeedback.ts"
 import { listFeedback } from "./Feedback/listFeedback.ts"
-import { previewPromotion } from "./Feedback/previewPromotion.ts"
+import { makePlannedPreviews, previewPromotion } from "./Feedback/previewPromotion.ts"
 import { promoteStaged } from "./Feedback/promoteStaged.ts"
 import { removeFeedback } from "./Feedback/removeFeedback.ts"
 import { readQuality } from "./Feedback/readQuality.ts"
@@ -52,6 +53,7 @@ import {
 } from "./Feedback/reviewFeedback.ts"
 import { readFeedback, toFeedback } from "./Feedback/rows.ts"
 import { reviewMany } from "./Feedback/reviewMany.ts"
+import { readStaged } from "./Feedback/stagedRows.ts"
 import { requireTask } from "./requireTask.ts"
 import { findLoggedRun, originOf } from "./Runs/rows.ts"
 
@@ -151,6 +153,7 @@ export class Feedback extends Context.Service<
       const usage = yield* StoredUsage
       const turns = yield* LoopTurns
 
+      const previews = makePlannedPreviews()
       const reviewDeps = { sql, audit, clock }
 
       const preview = (
@@ -163,7 +166,7 @@ export class Feedback extends Context.Service<
           Effect.andThen(
             // One snapshot for all statements: a promotion between them would show an old version without its corrections.
             sql`SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY`,
-            previewPromotion(sql, org_id, task_id, request, ids)
+            previewPromotion({ previews, sql }, org_id, task_id, request, ids)
           )
         )
 
@@ -248,13 +251,11 @@ export class Feedback extends Context.Service<
                 promoted: promoted.length,
                 superseded
               })
-              const { feedback_revision } = yield* previewPromotion(sql, principal.org_id, task_id, {
-                limit: 1
-              })
+              const left = yield* readStaged(sql, principal.org_id, task_id, undefined, "")
               return {
                 dataset,
                 promoted,
-                feedback_revision,
+                feedback_revision: planPromotion(left).revision,
                 ...(redaction_warning === undefined ? {} : { redaction_warning })
               }
             })

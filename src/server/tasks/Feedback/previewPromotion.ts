@@ -2,34 +2,86 @@ import { Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { PromotionPreview } from "../../../api/Feedback.ts"
 import type { PageRequest } from "../../../api/Pagination.ts"
-import type { FeedbackId, OrgId, TaskId } from "../../../domain/Ids.ts"
+import type { DatasetId, FeedbackId, OrgId, TaskId } from "../../../domain/Ids.ts"
 import { planPromotion } from "../../../domain/tasks/Promotion.ts"
+import { LruCache } from "../../concurrency/LruCache.ts"
+import { monotonicNow } from "../../concurrency/monotonicMillis.ts"
 import { rowLimit } from "../../store/Pagination.ts"
 import { getVersion } from "../Datasets/versionRows.ts"
 import { cutBySize } from "./cutBySize.ts"
 import { requireStaged } from "./requireStaged.ts"
 import { toFeedback } from "./rows.ts"
-import { countExistingInputs, readNewestVersion, readStaged, readWithInputs } from "./stagedRows.ts"
+import {
+  countExistingInputs,
+  readNewestVersion,
+  readStaged,
+  readWithInputs,
+  type StagedRow
+} from "./stagedRows.ts"
 
 /** Superseded corrections in a preview. */
 const MAX_SUPERSEDED = 1_000
 
+/** Tasks whose last preview is kept, and the corrections of all of them together: about 10 MB. */
+const MAX_KEPT = { entries: 1_000, weight: 50_000 }
+
+/** How long later pages follow the first one, in milliseconds. */
+const MAX_AGE_MILLIS = 60_000
+
+/** A preview of all staged corrections of a task, without their content. */
+interface PlannedPreview {
+  readonly plannedAt: number
+  /** The corrections that would be promoted, newest first. */
+  readonly promoted: ReadonlyArray<Pick<StagedRow, "feedback_id" | "bytes">>
+  readonly totals: Omit<PromotionPreview, "corrections" | "next_cursor">
+}
+
+/** The last preview of each task in this process, which later pages continue. */
+export type PlannedPreviews = LruCache<PlannedPreview>
+
+export const makePlannedPreviews = (): PlannedPreviews => new LruCache(MAX_KEPT)
+
 /**
- * Returns what promoting a task's staged corrections would do, all or those with these ids. Reads the content of one page of corrections
- * only. Fails if one of `selected` is not staged.
+ * Returns what promoting a task's staged corrections would do, all or those with these ids. The first page reads all of them, without their
+ * content, of which it reads one page. Later pages continue the first one, and read a page alone, unless the dataset or a correction of
+ * the page has changed since. Fails if one of `selected` is not staged.
  */
 export const previewPromotion = Effect.fnUntraced(function* (
-  sql: SqlClient.SqlClient,
+  { previews, sql }: { readonly previews: PlannedPreviews; readonly sql: SqlClient.SqlClient },
   org_id: OrgId,
   task_id: TaskId,
   request: PageRequest<FeedbackId>,
   selected?: ReadonlyArray<FeedbackId>
 ) {
-  const base_dataset_id = yield* readNewestVersion(sql, org_id, task_id)
+  const base = yield* readNewestVersion(sql, org_id, task_id)
+  const key = `${org_id} ${task_id}`
+  const now = yield* monotonicNow
+  const kept = request.cursor === undefined || selected !== undefined ? undefined : previews.get(key)
+  if (kept !== undefined && kept.totals.base_dataset_id === base && now - kept.plannedAt < MAX_AGE_MILLIS) {
+    const { isCurrent, preview } = yield* readPage(sql, org_id, kept, request)
+    if (isCurrent) return preview
+  }
+  const planned = yield* plan(sql, org_id, task_id, { base, now, selected })
+  if (selected === undefined)
+    previews.set(key, planned, 1 + planned.promoted.length + planned.totals.superseded.length)
+  return (yield* readPage(sql, org_id, planned, request)).preview
+})
+
+const plan = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  task_id: TaskId,
+  options: {
+    readonly base: DatasetId | null
+    readonly now: number
+    readonly selected: ReadonlyArray<FeedbackId> | undefined
+  }
+) {
+  const { base, now, selected } = options
   const staged = yield* readStaged(sql, org_id, task_id, selected, "")
   const { promoted, revision, superseded } = planPromotion(staged)
   yield* requireStaged(selected, staged, {
-    current_dataset_id: base_dataset_id,
+    current_dataset_id: base,
     current_feedback_revision: revision
   })
   const existing = yield* countExistingInputs(
@@ -37,23 +89,43 @@ export const previewPromotion = Effect.fnUntraced(function* (
     org_id,
     promoted.map(({ input_digest }) => input_digest)
   )
-  const base =
-    base_dataset_id === null ? { example_count: 0 } : yield* getVersion(sql, org_id, base_dataset_id)
-  const { cursor } = request
-  const rest = cursor === undefined ? promoted : promoted.filter(({ feedback_id }) => feedback_id < cursor)
-  const { ids, next } = cutBySize(rest.slice(0, rowLimit(request)), rowLimit(request) - 1)
-  const rows = yield* readWithInputs(sql, org_id, ids)
-  const result: PromotionPreview = {
-    base_dataset_id,
-    feedback_revision: revision,
-    corrections: rows.map((row) => ({ ...toFeedback(row), input: row.input })),
-    next_cursor: next,
-    correction_count: promoted.length,
-    superseded: superseded.slice(0, MAX_SUPERSEDED),
-    superseded_count: superseded.length,
-    examples_added: promoted.length - existing,
-    examples_replaced: existing,
-    example_count: base.example_count + promoted.length - existing
+  const { example_count } = base === null ? { example_count: 0 } : yield* getVersion(sql, org_id, base)
+  const planned: PlannedPreview = {
+    plannedAt: now,
+    promoted: promoted.map(({ bytes, feedback_id }) => ({ bytes, feedback_id })),
+    totals: {
+      base_dataset_id: base,
+      feedback_revision: revision,
+      correction_count: promoted.length,
+      superseded: superseded.slice(0, MAX_SUPERSEDED),
+      superseded_count: superseded.length,
+      examples_added: promoted.length - existing,
+      examples_replaced: existing,
+      example_count: example_count + promoted.length - existing
+    }
   }
-  return result
+  return planned
+})
+
+/** Reads the content of one page, and tells whether all of its corrections are still staged. */
+const readPage = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  { promoted, totals }: PlannedPreview,
+  request: PageRequest<FeedbackId>
+) {
+  const { cursor } = request
+  const first = cursor === undefined ? 0 : promoted.findIndex(({ feedback_id }) => feedback_id < cursor)
+  const sized = first < 0 ? [] : promoted.slice(first, first + rowLimit(request))
+  const { ids, next } = cutBySize(sized, rowLimit(request) - 1)
+  const rows = yield* readWithInputs(sql, org_id, ids)
+  const preview: PromotionPreview = {
+    ...totals,
+    corrections: rows.map((row) => ({ ...toFeedback(row), input: row.input })),
+    next_cursor: next
+  }
+  return {
+    isCurrent: rows.length === ids.length && rows.every(({ status }) => status === "staged"),
+    preview
+  }
 })

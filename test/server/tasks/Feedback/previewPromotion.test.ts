@@ -1,5 +1,6 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
+import type { FeedbackId } from "../../../../src/domain/Ids.ts"
 import { SqlClient } from "effect/sql"
 import { transaction } from "../../../../src/server/store/transaction.ts"
 import { waitForBlockedStatements } from "../../../support/eventually.ts"
@@ -38,6 +39,57 @@ layer(service(), { excludeTestServices: true })("previewPromotion", (it) => {
         [[id, "staged"]]
       )
       assert.strictEqual((yield* reviewer.feedback.previewPromotion({ params })).base_dataset_id, next)
+    })
+  )
+
+  it.effect("later pages continue the first one, and show no correction that has left since", () =>
+    Effect.gen(function* () {
+      const { admin, correct, params, reviewer, run, stage } = yield* createDesk("pages")
+      const ids: Array<FeedbackId> = []
+      for (const text of ["one", "two", "three", "four"])
+        ids.push((yield* stage((yield* correct(yield* run(text), { category: "shipping" })).id)).id)
+      const [, second, third, fourth] = ids
+      const page = (query: { readonly cursor?: FeedbackId }) =>
+        reviewer.feedback.previewPromotion({ params, query: { limit: 1, ...query } })
+
+      const first = yield* page({})
+      yield* stage((yield* correct(yield* run("five"), { category: "shipping" })).id)
+      const next = yield* page({ cursor: fourth! })
+      assert.deepStrictEqual(
+        next.corrections.map(({ id }) => id),
+        [third]
+      )
+      assert.strictEqual(next.feedback_revision, first.feedback_revision)
+      assert.strictEqual(next.correction_count, 4)
+      assert.strictEqual((yield* page({})).correction_count, 5)
+
+      yield* admin.feedback.unstage({ params: { id: third! } })
+      const changed = yield* page({ cursor: fourth! })
+      assert.deepStrictEqual(
+        changed.corrections.map(({ id }) => id),
+        [second]
+      )
+      assert.strictEqual(changed.correction_count, 4)
+    })
+  )
+
+  it.effect("a page after the first reads no other corrections than its own", () =>
+    Effect.gen(function* () {
+      const { correct, params, reviewer, run, stage } = yield* createDesk("flat pages")
+      const sql = yield* SqlClient.SqlClient
+      for (const text of ["one", "two", "three"])
+        yield* stage((yield* correct(yield* run(text), { category: "shipping" })).id)
+      const { next_cursor } = yield* reviewer.feedback.previewPromotion({ params, query: { limit: 1 } })
+      // Staged behind the service: a page that reads all of them counts it.
+      yield* sql`
+        UPDATE feedback SET status = 'rejected'
+        WHERE feedback_id = (SELECT min(feedback_id) FROM feedback WHERE task_id = ${params.id} AND status = 'staged')
+      `
+      const page = yield* reviewer.feedback.previewPromotion({
+        params,
+        query: { limit: 1, cursor: next_cursor! }
+      })
+      assert.strictEqual(page.correction_count, 3)
     })
   )
 })
