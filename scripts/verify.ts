@@ -83,6 +83,12 @@ const proofs: ReadonlyArray<Proof> = [
     seconds: 60
   },
   {
+    name: "plans: the statements of every operation on a million rows of each kind",
+    command: vitest("test/api/StatementPlans.test.ts"),
+    environment: { COUNTERSIGN_PLAN_ROWS: "1000000" },
+    seconds: 900
+  },
+  {
     name: "long tests: container images, other PostgreSQL versions, kills, Claude Code and Codex, a failing disk, a standby, Firefox",
     command: vitest("--project=long"),
     environment: { COUNTERSIGN_TEST_SEED: seed },

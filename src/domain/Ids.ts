@@ -1,4 +1,4 @@
-import { DateTime, Effect, Schema } from "effect"
+import { type DateTime, Effect, Schema } from "effect"
 import { v4, v7 } from "uuid"
 import { isVisibleLine } from "./VisibleText.ts"
 

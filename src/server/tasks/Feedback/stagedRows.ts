@@ -41,7 +41,8 @@ export const readStaged = (
       AND task_id = ${task_id}
       AND status = 'staged'
       ${ids === undefined ? sql.literal("") : sql`AND feedback_id = ANY(${textArray(ids)})`}
-    ORDER BY feedback_id
+    -- The order of the index: by feedback_id alone, the planner may scan all feedback of the organization.
+    ORDER BY score, feedback_id DESC
     ${sql.literal(lock)}
   `)
   return lock === "" ? rows : lockOnNode(sql, org_id, rows)
