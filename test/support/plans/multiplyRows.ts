@@ -15,6 +15,12 @@ interface GrowingTable {
 
 const digestOf = (column: string) => `sha256(convert_to(encode(${column}, 'hex') || n, 'UTF8'))`
 
+/** Copies of records that an organization makes by hand. */
+const BY_HAND = 100_000
+
+/** The fewest rows of a growing table after `multiplyRows`. */
+export const fewestRows = (count: number): number => Math.min(count, 9_900)
+
 /** The tables that grow. The others are limited, such as API keys, or have a row a day, such as the counters. */
 const growing: ReadonlyArray<GrowingTable> = [
   { name: "agent_sessions", columns: { closed_at: "coalesce(closed_at, created_at) - n * interval '1 ms'" } },
@@ -25,8 +31,8 @@ const growing: ReadonlyArray<GrowingTable> = [
   { name: "approvals", where: "status <> 'pending'" },
   { name: "approvals", where: "status = 'pending'", atMost: 1_000 },
   { name: "approval_events" },
-  { name: "grants", columns: { ended_at: "created_at", end_reason: "'revoked'" } },
-  { name: "coding_calls" },
+  { name: "grants", atMost: BY_HAND, columns: { ended_at: "created_at", end_reason: "'revoked'" } },
+  { name: "coding_calls", atMost: BY_HAND },
   { name: "runs" },
   { name: "run_metadata" },
   { name: "run_reviews" },
@@ -42,10 +48,10 @@ const growing: ReadonlyArray<GrowingTable> = [
     name: "dataset_examples",
     columns: { input_digest: digestOf("input_digest"), ordinal: "ordinal + n * 10" }
   },
-  { name: "comparisons" },
-  { name: "comparison_results" },
-  { name: "releases" },
-  { name: "deletions", where: "target_id IS NULL" },
+  { name: "comparisons", atMost: BY_HAND },
+  { name: "comparison_results", atMost: BY_HAND },
+  { name: "releases", atMost: BY_HAND },
+  { name: "deletions", atMost: BY_HAND, where: "target_id IS NULL" },
   { name: "audit_log" },
   { name: "audit_chain", columns: { position: "position + n * 10000::bigint" } },
   { name: "deliveries", where: "status <> 'pending'" },
