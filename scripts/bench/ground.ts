@@ -7,7 +7,16 @@ import { Redacted } from "effect"
 import { type ChildProcess, spawn } from "node:child_process"
 import { createHash } from "node:crypto"
 import { Pool } from "undici"
-import { alternate, atLeast, atMost, line, machine, processorSeconds, residentMegabytes } from "./measure.ts"
+import {
+  alternate,
+  atLeast,
+  atMost,
+  line,
+  machine,
+  percentOf,
+  processorSeconds,
+  residentMegabytes
+} from "./measure.ts"
 import { freePort, startService, startStore, stopAll } from "./service.ts"
 
 const MANY = 32
@@ -85,25 +94,20 @@ try {
   const them = await side(fastify)
   const [rates = [], theirs = []] = await alternate([us.many, them.many], { warmUp, rounds })
   const [alone = [], theirsAlone = []] = await alternate([us.alone, them.alone], { warmUp, rounds })
-  const ratiosOf = (some: ReadonlyArray<number>, others: ReadonlyArray<number>) =>
-    some.map((value, index) => value / (others[index] ?? Number.NaN))
-  const percent = (ratios: ReadonlyArray<number>) => ratios.map((ratio) => ratio * 100)
-  const ratios = ratiosOf(rates, theirs)
-
   console.log(
     `\nAn authenticated POST with one insert, ${MANY} connections, ${rounds} interleaved rounds of ${MANY_MILLIS / 1000} s`
   )
   console.log(`${machine()}, PostgreSQL 18 embedded, fsync on\n`)
   console.log(line("countersign", rates, "req/s"))
   console.log(line("fastify + pg", theirs, "req/s"))
-  console.log(line("processor time per request, countersign", us.cpu(), "µs   "))
-  console.log(line("processor time per request, fastify + pg", them.cpu(), "µs   "))
-  console.log(atLeast("ratio", percent(ratios), 75, "%    "))
+  console.log(line("processor time per request, countersign", us.cpu(), "µs"))
+  console.log(line("processor time per request, fastify + pg", them.cpu(), "µs"))
+  console.log(atLeast("ratio", percentOf(rates, theirs), 75, "%"))
   console.log(line("single caller, countersign", alone, "req/s"))
   console.log(line("single caller, fastify + pg", theirsAlone, "req/s"))
-  console.log(line("ratio, single caller", percent(ratiosOf(alone, theirsAlone)), "%    "))
-  console.log(atMost("resident memory under load, countersign", [us.memory()], 250, "MB   "))
-  console.log(line("resident memory under load, fastify + pg", [them.memory()], "MB   "))
+  console.log(line("ratio, single caller", percentOf(alone, theirsAlone), "%"))
+  console.log(atMost("resident memory under load, countersign", [us.memory()], 250, "MB"))
+  console.log(line("resident memory under load, fastify + pg", [them.memory()], "MB"))
 } finally {
   await stopAll(children)
   await store.dispose()

@@ -1,9 +1,10 @@
 /**
- * Runs benchmarks: `npm run bench [-- [--record] NAME [PART …] …]`. Without a name, runs `ground`. A word after a name that is not a
- * benchmark itself is a part of it (`delivery compare fairness`).
+ * Runs benchmarks: `npm run bench [-- [--record] NAME [PART …] …]`. Without a name, runs `ground`; `all` runs every one and records it. A
+ * word after a name that is not a benchmark itself is a part of it (`delivery compare fairness`).
  *
- * Each benchmark runs in a process of its own. The exit code is 1 if one of them misses a limit or fails. `--record` writes the output
- * to `scripts/bench/RESULTS.md`, in place of the last one, with the date, the commit and the machine, so that a number quoted elsewhere can be traced.
+ * Each benchmark runs in a process of its own. The exit code is 1 if one of them misses a goal or fails. `--record` writes the output
+ * to `scripts/bench/RESULTS.md`, in place of the last one, with the date, the commit and the machine, so that a number quoted elsewhere can
+ * be traced. A table at the top of it has the goals of all sections.
  */
 import { execFileSync, spawn } from "node:child_process"
 import { once } from "node:events"
@@ -42,10 +43,11 @@ const results = fileURLToPath(new URL("RESULTS.md", import.meta.url))
 const parseNames = (words: ReadonlyArray<string>) => {
   const named: Array<{ readonly name: string; readonly parts: Array<string> }> = []
   for (const word of words.length === 0 ? ["ground"] : words) {
-    if (Object.hasOwn(benchmarks, word)) named.push({ name: word, parts: [] })
+    if (word === "all") named.push(...Object.keys(benchmarks).map((name) => ({ name, parts: [] })))
+    else if (Object.hasOwn(benchmarks, word)) named.push({ name: word, parts: [] })
     else if (named.length > 0) named.at(-1)?.parts.push(word)
     else {
-      console.error(`Unknown benchmark ${word}. Available: ${Object.keys(benchmarks).join(", ")}`)
+      console.error(`Unknown benchmark ${word}. Available: all, ${Object.keys(benchmarks).join(", ")}`)
       process.exit(2)
     }
   }
@@ -75,20 +77,56 @@ const section = (title: string, output: string): string => {
   return `\n## ${title}, ${date}\n\nCommit ${git("rev-parse", "--short", "HEAD")}${changed}. ${machine()}.\n\n\`\`\`text\n${output.trim()}\n\`\`\`\n`
 }
 
-/** Writes a section in place of the one that has its title. */
-const record = (title: string, output: string): void => {
-  const others = readFileSync(results, "utf8")
-    .split(/(?=\n## )/)
-    .filter((one) => !one.startsWith(`\n## ${title}, `))
-  writeFileSync(results, others.join("") + section(title, output))
+/** A line of `line`, `atMost` or `atLeast`: indentation, figure, median, unit, spread, and the goal and its verdict if there are any. */
+const FIGURE =
+  /^( *)(\S.*?) +([\d.]+|NaN) (\S*) +\((.*? to .*?)\)(?: +(at (?:most|least) \S+): (holds|MISSED))?$/u
+
+/** Units of the goals that older sections have, and that say more of their machine than of the program. */
+const TIMES = new Set(["ms", "µs", "req/s"])
+
+/**
+ * The rows of the table for the goals of a section. A line that is no figure is the title of those below it, and a figure names the indented
+ * ones below it.
+ */
+const goalsOf = (text: string): ReadonlyArray<string> => {
+  const benchmark = /^\n## (.*), /.exec(text)?.[1] ?? ""
+  let title = ""
+  let parent = ""
+  return text.split("\n").flatMap((one) => {
+    const [, indent, figure, median, unit = "", spread, goal, verdict] = FIGURE.exec(one) ?? []
+    if (figure === undefined) {
+      if (/^[A-Z](?!.* {2})/.test(one) && !one.startsWith("Commit ")) [title, parent] = [one.trim(), ""]
+      return []
+    }
+    const names = [title, indent === "" ? "" : parent, figure].filter((name) => name !== "")
+    if (indent === "") parent = figure
+    if (goal === undefined || TIMES.has(unit)) return []
+    return [`| ${benchmark}: ${names.join(", ")} | ${median} ${unit} (${spread}) | ${goal} | ${verdict} |`]
+  })
 }
+
+/** Writes a section in place of the one that has its title, and the table of goals. */
+const record = (title: string, output: string): void => {
+  const [head = "", ...sections] = readFileSync(results, "utf8")
+    .split(/(?=\n## )/)
+    .filter((one) => !one.startsWith(`\n## ${title}, `) && !one.startsWith(GOALS))
+  const recorded = [...sections, section(title, output)]
+  const table = [
+    "| Figure | Median (lowest to highest) | Goal | |",
+    "| --- | --- | --- | --- |",
+    ...recorded.flatMap(goalsOf)
+  ]
+  writeFileSync(results, [head, `${GOALS}\n${table.join("\n")}\n`, ...recorded].join(""))
+}
+
+const GOALS = "\n## Goals\n"
 
 const words = process.argv.slice(2)
 if (words[0] === "--in-process") {
   const [, name = "", ...parts] = words
   await benchmarks[name]?.(parts)
 } else {
-  const isRecorded = words.includes("--record")
+  const isRecorded = words.includes("--record") || words.includes("all")
   for (const { name, parts } of parseNames(words.filter((word) => word !== "--record"))) {
     const { output, succeeded } = await runInChild(name, parts)
     if (!succeeded) process.exitCode = 1

@@ -54,7 +54,13 @@ export const evenly = async (
 
 /** One line of output: median, lowest and highest. */
 export const line = (what: string, values: ReadonlyArray<number>, unit: string): string =>
-  `${what.padEnd(44)} ${median(values).toFixed(1).padStart(10)} ${unit}   (${Math.min(...values).toFixed(1)} to ${Math.max(...values).toFixed(1)})`
+  `${what.padEnd(44)} ${median(values).toFixed(1).padStart(10)} ${unit.padEnd(5)}   (${Math.min(...values).toFixed(1)} to ${Math.max(...values).toFixed(1)})`
+
+/**
+ * The units of goals: ratios to another side of the same run, sizes and counts. A time is the machine's as much as the program's, so times are
+ * printed only.
+ */
+type GoalUnit = "%" | "times" | "MB" | "KB" | "spans"
 
 /** Whether a limit holds, as the end of a line. A missed limit makes the process exit with code 1. */
 const verdict = (holds: boolean): string => {
@@ -63,12 +69,18 @@ const verdict = (holds: boolean): string => {
 }
 
 /** One line of output with an upper limit on the median. */
-export const atMost = (what: string, values: ReadonlyArray<number>, limit: number, unit: string): string =>
+export const atMost = (what: string, values: ReadonlyArray<number>, limit: number, unit: GoalUnit): string =>
   `${line(what, values, unit)}   at most ${limit}: ${verdict(median(values) <= limit)}`
 
 /** One line of output with a lower limit on the median. */
-export const atLeast = (what: string, values: ReadonlyArray<number>, limit: number, unit: string): string =>
+export const atLeast = (what: string, values: ReadonlyArray<number>, limit: number, unit: GoalUnit): string =>
   `${line(what, values, unit)}   at least ${limit}: ${verdict(median(values) >= limit)}`
+
+/** The figures of one side by those of another in the same round, in percent. */
+export const percentOf = (
+  some: ReadonlyArray<number>,
+  others: ReadonlyArray<number>
+): ReadonlyArray<number> => some.map((value, round) => (100 * value) / (others[round] ?? Number.NaN))
 
 /** Processors, memory and Node version of this machine. */
 export const machine = (): string => {

@@ -9,7 +9,7 @@ import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import path from "node:path"
 import { fileURLToPath } from "node:url"
-import { alternate, atMost, line, machine } from "./measure.ts"
+import { alternate, atMost, line, machine, percentOf } from "./measure.ts"
 import { freePort } from "./service.ts"
 
 const root = fileURLToPath(new URL("../..", import.meta.url))
@@ -55,9 +55,11 @@ const [start = [], serve = [], help = [], npx = [], bare = []] = await alternate
   warmUp: 1,
   rounds: 4
 })
-console.log(atMost("npm start, until ready", start, 1_500, "ms"))
+console.log(line("npm start, until ready", start, "ms"))
 console.log(line("countersign serve, until ready", serve, "ms"))
-console.log(atMost("countersign --help", help, 300, "ms"))
+console.log(line("countersign --help", help, "ms"))
 console.log(line("npx countersign --help", npx, "ms"))
 console.log(line("node alone", bare, "ms"))
+console.log(atMost("npm start by node alone", percentOf(start, bare), 4_000, "%"))
+console.log(atMost("countersign --help by node alone", percentOf(help, bare), 800, "%"))
 rmSync(dataDir, { recursive: true, force: true })

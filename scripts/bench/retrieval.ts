@@ -28,7 +28,7 @@ import { getVersion } from "../../src/server/tasks/Datasets/versionRows.ts"
 import { chatRequest } from "../../src/server/tasks/Providers/chatRequest.ts"
 import { findPromptExamples } from "../../src/server/tasks/Providers/promptExamples.ts"
 import { Countersign } from "../../src/testing/index.ts"
-import { atLeast, atMost, machine, quantile } from "./measure.ts"
+import { atLeast, line, machine, quantile } from "./measure.ts"
 
 const sizes = (process.env["SIZES"] ?? "1000,10000,100000").split(",").map(Number)
 const QUERIES = Number(process.env["QUERIES"] ?? 300)
@@ -272,10 +272,10 @@ const program = (parts: ReadonlyArray<string>) =>
       )
       const micros = Math.round((system + user) / corpus.inputs.length)
       console.log(`  look-up: ${millis(one)}, of five: ${millis(five)}; processor time of Node: ${micros} µs`)
-      console.log(atMost("  prompt of five examples, processor time", prompts, 5, "ms   "))
+      console.log(line("  prompt of five examples, processor time", prompts, "ms"))
       const ours = recallAt(1, corpus, (text) => found.get(text) ?? [])
       const exactly = recallAt(1, corpus, meanings(exact.similarity))
-      console.log(atLeast("  recall at 1 by that of all examples", [(100 * ours) / exactly], 99, "%    "))
+      console.log(atLeast("  recall at 1 by that of all examples", [(100 * ours) / exactly], 99, "%"))
       console.log(`  import: ${perSecond.toLocaleString("en")} examples per second`)
       return dataset_id
     })

@@ -194,6 +194,7 @@ export const startService = async (
       COUNTERSIGN_ORGANIZATION_RATE_LIMIT_PER_SECOND: "0",
       // A run opens more sessions than an organization may have; counting them is still measured.
       COUNTERSIGN_OPEN_SESSION_LIMIT: "1000000",
+      COUNTERSIGN_NOTIFY_TESTS_PER_MINUTE: "0",
       COUNTERSIGN_NOTIFY_HOST_RATE_PER_SECOND: "0",
       COUNTERSIGN_NOTIFY_HOST_TOTAL_RATE_PER_SECOND: "0",
       COUNTERSIGN_NOTIFY_NETWORK_RATE_PER_SECOND: "0",

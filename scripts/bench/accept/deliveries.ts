@@ -2,14 +2,16 @@
  * A service with one webhook endpoint at a receiver on this machine, and the cost and duration of delivering an event
  * there.
  */
-import { alternate, atMost, evenly, line, quantile } from "../measure.ts"
+import { alternate, evenly, line, quantile } from "../measure.ts"
 import { nowMicros } from "../delivery/protocol.ts"
 import { startReceiver } from "../delivery/harness.ts"
 import type { Load } from "../steps/load.ts"
-import { type Request, type Side, type Sides, startServices } from "../steps/sides.ts"
+import { PEER, type Request, type Side, type Sides, startDeliveringSides } from "../steps/sides.ts"
 
-/** A running service, an earlier build beside it if there is one, and the receiver. */
+/** The sides, each with one endpoint at the same receiver. The bare handler delivers approvals that a step asks for, and nothing else. */
 export interface Delivering extends Sides {
+  /** The sides without the bare handler. */
+  readonly services: ReadonlyArray<Side>
   /** Completes when the side has sent and recorded all that is queued. */
   readonly settle: (side: Side) => Promise<void>
   /** The receipts since the last call: when each event arrived, in microseconds, by its id. */
@@ -22,12 +24,10 @@ const POLL_MILLIS = 20
 /** Starts the receiver, which answers immediately with 204, and the services. */
 export const startDelivering = async (): Promise<Delivering> => {
   const receiver = await startReceiver()
-  const started = await startServices((side) => ({
-    urls: [`http://127.0.0.1:${receiver.port}/${side}`],
-    inCooldown: false
-  }))
+  const started = await startDeliveringSides(receiver.port)
   return {
     ...started,
+    services: started.all.filter(({ name }) => name !== PEER),
     settle: async ({ sql }) => {
       while ((await sql.query("SELECT FROM delivery_queue LIMIT 1")).rowCount !== 0) {
         await new Promise((resolve) => setTimeout(resolve, POLL_MILLIS))
@@ -57,18 +57,12 @@ const PER_SECOND = 100
 const SECONDS = 4
 const ROUNDS = 3
 
-/** The upper limits of the latencies, in milliseconds. */
-export interface LatencyLimits {
-  readonly fromRequest?: { readonly p50: number; readonly p99?: number }
-  readonly fromAnswer?: { readonly p50: number }
-}
-
 /** Open-loop load at an even rate; prints the time to the receipt, from the request and from its answer. */
 export const reportLatency = async (
   title: string,
-  { all, settle, takeReceipts }: Delivering,
-  kind: EventKind,
-  limits: LatencyLimits
+  { settle, takeReceipts }: Delivering,
+  all: ReadonlyArray<Side>,
+  kind: EventKind
 ): Promise<void> => {
   const measured = all.map(() => ({
     fromRequest: new Array<ReadonlyArray<number>>(),
@@ -128,28 +122,17 @@ export const reportLatency = async (
     `\n${title}, ${PER_SECOND} per second, open loop, ${ROUNDS} interleaved rounds of ${SECONDS} s\n`
   )
   for (const [index, { name }] of all.entries()) {
-    const own = index === 0 ? limits : {}
     const rounds = measured[index]
     if (rounds === undefined) continue
-    const show = (
-      what: string,
-      from: ReadonlyArray<ReadonlyArray<number>>,
-      maximum: { readonly p50?: number; readonly p99?: number } | undefined
-    ) => {
-      for (const [label, q, limit] of [
-        ["p50", 0.5, maximum?.p50],
-        ["p95", 0.95, undefined],
-        ["p99", 0.99, maximum?.p99]
-      ] as const) {
+    for (const [what, from] of [
+      ["request to receipt", rounds.fromRequest],
+      ["answer to receipt", rounds.fromAnswer]
+    ] as const) {
+      for (const q of [0.5, 0.95, 0.99]) {
         const values = from.map((millis) => quantile(millis, q))
-        const title = `${name}, ${what}, ${label}`
-        console.log(
-          limit === undefined ? line(title, values, "ms   ") : atMost(title, values, limit, "ms   ")
-        )
+        console.log(line(`${name}, ${what}, p${q * 100}`, values, "ms"))
       }
     }
-    show("request to receipt", rounds.fromRequest, own.fromRequest)
-    show("answer to receipt", rounds.fromAnswer, own.fromAnswer)
-    if (rounds.refused > 0) console.log(line(`${name}, requests refused`, [rounds.refused], "     "))
+    if (rounds.refused > 0) console.log(line(`${name}, requests refused`, [rounds.refused], ""))
   }
 }

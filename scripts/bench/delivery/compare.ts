@@ -4,7 +4,7 @@
  * attempts, keeps a queue per destination and limits concurrency per destination. Warm-up is left out. The second part measures latency
  * from commit to arrival, each side at a third of its own peak rate, one transaction per event.
  */
-import { alternate, atLeast, atMost, line, machine, median, quantile } from "../measure.ts"
+import { alternate, atLeast, line, machine, median, percentOf } from "../measure.ts"
 import { latencyLine, type Round, type SideName, startHarness } from "./harness.ts"
 import { CONCURRENCY, ENDPOINTS } from "./message.ts"
 
@@ -54,33 +54,10 @@ export const compare = async (): Promise<void> => {
       console.log(`${titles[name].padEnd(44)} ${of("sender")} ${of("store")} ${of("receiver")} µs`)
     }
     const [raw = [], graphile = [], pgBoss = [], ours = []] = rates
-    const against = (other: ReadonlyArray<number>) =>
-      ours.map((rate, index) => rate / (other[index] ?? Number.NaN))
     console.log("")
-    console.log(
-      atLeast(
-        "ratio to undici.request",
-        against(raw).map((ratio) => ratio * 100),
-        50,
-        "%"
-      )
-    )
-    console.log(
-      atLeast(
-        "ratio to graphile-worker",
-        against(graphile).map((ratio) => ratio * 100),
-        200,
-        "%"
-      )
-    )
-    console.log(
-      atLeast(
-        "ratio to pg-boss",
-        against(pgBoss).map((ratio) => ratio * 100),
-        200,
-        "%"
-      )
-    )
+    console.log(atLeast("rate by undici.request", percentOf(ours, raw), 50, "%"))
+    console.log(atLeast("rate by graphile-worker", percentOf(ours, graphile), 200, "%"))
+    console.log(atLeast("rate by pg-boss", percentOf(ours, pgBoss), 200, "%"))
 
     console.log("\ncommit to arrival, each at a third of its own peak rate")
     for (const [index, runner] of runners.entries()) {
@@ -88,9 +65,6 @@ export const compare = async (): Promise<void> => {
       const third = median(rates[index] ?? []) / 3
       const millis = await harness.latencies(runner, third / ENDPOINTS, LATENCY_MILLIS)
       console.log(latencyLine(`${titles[runner.name]}, ${third.toFixed(0)} per second`, millis))
-      if (runner.name !== "ours") continue
-      console.log(atMost("countersign, p50", [median(millis)], 15, "ms"))
-      console.log(atMost("countersign, p99", [quantile(millis, 0.99)], 60, "ms"))
     }
   } finally {
     await harness.dispose()

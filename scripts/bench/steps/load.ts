@@ -1,6 +1,6 @@
 /** Rounds of load, interleaved over the sides, with rates, latencies and processor time. */
-import { alternate, atLeast, atMost, line, quantile } from "../measure.ts"
-import { MANY, type Request, type Side } from "./sides.ts"
+import { alternate, atLeast, atMost, line, percentOf, quantile } from "../measure.ts"
+import { BEFORE, MANY, type Request, type Side } from "./sides.ts"
 
 /** How one case loads each side. */
 export interface Load {
@@ -109,52 +109,40 @@ export const measure = async (sides: ReadonlyArray<Side>, load: Load): Promise<R
 const processorTime = ({ postgres, service }: Measured): ReadonlyArray<number> =>
   service.map((value, round) => value + (postgres[round] ?? Number.NaN))
 
-/** The limits of a case; limits of rates and latencies apply to this service. */
-export interface Limits {
-  /** Processor time per request of the service and PostgreSQL together, in microseconds. */
+/** The goals of a case, in percent of the bare handler's figures. */
+export interface Goals {
+  /** The least rate. */
+  readonly rate?: number
+  /** The most processor time per request, of the service and PostgreSQL together. */
   readonly processor?: number
-  readonly perSecond?: number
-  /** This service's rate by the bare handler's, in percent. */
-  readonly ratio?: number
-  /** This side's processor time by that of the last side, in percent. */
-  readonly processorRatio?: number
-  /** In milliseconds. */
-  readonly p50?: number
 }
 
-/** Prints the figures of a case. */
-export const report = (title: string, sides: ReadonlyArray<Measured>, limits: Limits = {}): void => {
+/** The most processor time of a request, in percent of an earlier build's. */
+const BY_BEFORE = 110
+
+/** Prints the figures of a case: this service's first, then those of the others, and its ratios to them. */
+export const report = (title: string, sides: ReadonlyArray<Measured>, goals: Goals = {}): void => {
   console.log(`\n${title}\n`)
-  const lineOf = (
-    check: (what: string, values: ReadonlyArray<number>, limit: number, unit: string) => string,
-    limit: number | undefined,
-    what: string,
-    values: ReadonlyArray<number>,
-    unit: string
-  ) => (limit === undefined ? line(what, values, unit) : check(what, values, limit, unit))
-  for (const [index, side] of sides.entries()) {
-    const own = index === 0 ? limits : {}
-    const both = processorTime(side)
-    console.log(lineOf(atLeast, own.perSecond, `${side.name}, rate`, side.perSecond, "req/s"))
-    console.log(line("    processor time, service", side.service, "µs   "))
-    console.log(line("    processor time, PostgreSQL", side.postgres, "µs   "))
-    console.log(lineOf(atMost, own.processor, "    processor time, both", both, "µs   "))
-    console.log(line("    write transactions per request", side.transactions, "     "))
-    console.log(lineOf(atMost, own.p50, "    p50", side.p50, "ms   "))
-    console.log(line("    p99", side.p99, "ms   "))
+  for (const side of sides) {
+    console.log(line(`${side.name}, rate`, side.perSecond, "req/s"))
+    console.log(line("    processor time, service", side.service, "µs"))
+    console.log(line("    processor time, PostgreSQL", side.postgres, "µs"))
+    console.log(line("    processor time, both", processorTime(side), "µs"))
+    console.log(line("    write transactions per request", side.transactions, ""))
+    console.log(line("    p50", side.p50, "ms"))
+    console.log(line("    p99", side.p99, "ms"))
   }
   const [ours, ...others] = sides
   if (ours === undefined) return
   for (const other of others) {
-    const limit = other === others.at(-1) ? limits.ratio : undefined
+    const { processor, rate }: Goals = other.name === BEFORE ? { processor: BY_BEFORE } : goals
     const rates = percentOf(ours.perSecond, other.perSecond)
-    console.log(lineOf(atLeast, limit, `rate by that of ${other.name}`, rates, "%    "))
+    const rateTitle = `rate by that of ${other.name}`
+    console.log(rate === undefined ? line(rateTitle, rates, "%") : atLeast(rateTitle, rates, rate, "%"))
     const times = percentOf(processorTime(ours), processorTime(other))
-    const timeLimit = other === others.at(-1) ? limits.processorRatio : undefined
-    console.log(lineOf(atMost, timeLimit, `processor time by that of ${other.name}`, times, "%    "))
+    const timeTitle = `processor time by that of ${other.name}`
+    console.log(
+      processor === undefined ? line(timeTitle, times, "%") : atMost(timeTitle, times, processor, "%")
+    )
   }
 }
-
-/** Percentages of one side's figures by another's, by round. */
-const percentOf = (some: ReadonlyArray<number>, others: ReadonlyArray<number>): ReadonlyArray<number> =>
-  some.map((value, round) => (100 * value) / (others[round] ?? Number.NaN))

@@ -4,6 +4,9 @@
  * digest, body validated by a compiled schema, digest of the arguments, rules and endpoints compiled and kept (the statement compares the
  * rules' revision, since a stale copy must never allow), named prepared statements.
  *
+ * With `BENCH_RECEIVER`, the port of a receiver, it also sends the signed event of a step that waits, after the commit, and records the
+ * result of each delivery.
+ *
  * It leaves out: rate limits, request ids, the events' signal to streams, emails, the queue limit of an endpoint, rules of tasks. It does
  * not coalesce concurrent requests.
  */
@@ -13,6 +16,7 @@ import Fastify from "fastify"
 import { createHash, randomBytes } from "node:crypto"
 import pg from "pg"
 import { v7 } from "uuid"
+import { makePost, pathOf } from "../delivery/message.ts"
 import * as statements from "./statements.ts"
 
 const pool = new pg.Pool({ connectionString: process.env["DATABASE_URL"], max: 12 })
@@ -71,6 +75,30 @@ const endpoints = (
 ).rows.map((row) => row.endpoint_id)
 /** Nothing reads this queue: any shards will do. */
 const shards = endpoints.map((_, index) => index)
+
+const receiver = process.env["BENCH_RECEIVER"]
+const post = receiver === undefined ? undefined : await makePost(Number(receiver))
+
+/** Sends an event to all endpoints, and records each result. A failure ends the process: the receiver accepts everything. */
+const deliver = (event_id: string, body: string, deliveries: ReadonlyArray<string>): void => {
+  if (post === undefined) return
+  for (const [index, delivery_id] of deliveries.entries()) {
+    const began = new Date()
+    void post({ event_id, path: pathOf(0, 0), body }).then(() =>
+      pool.query({
+        ...statements.delivered,
+        values: [
+          shards[index],
+          org_id,
+          endpoints[index],
+          delivery_id,
+          began,
+          Math.round(Date.now() - began.getTime())
+        ]
+      })
+    )
+  }
+}
 
 const ajv = new Ajv2020({ strict: false })
 const tasks = new Map(
@@ -227,6 +255,9 @@ app.post<{ Params: { session_id: string }; Body: StepBody }>(
         governed,
         revision
       ]
+      const event_id = newId("evt")
+      const deliveries = endpoints.map(() => newId("ndl"))
+      let body = ""
       if (answer.expires_at !== null) {
         const approval = {
           approval_id: answer.approval_id,
@@ -250,7 +281,6 @@ app.post<{ Params: { session_id: string }; Body: StepBody }>(
           decided_by: null,
           comment: null
         }
-        const event_id = newId("evt")
         values.push(
           JSON.stringify({
             type: "approval:requested",
@@ -265,7 +295,7 @@ app.post<{ Params: { session_id: string }; Body: StepBody }>(
           rule?.self_approval ?? false,
           event_id,
           Buffer.from(
-            JSON.stringify({
+            (body = JSON.stringify({
               id: event_id,
               type: "approval.requested",
               org_id: key.org_id,
@@ -282,11 +312,11 @@ app.post<{ Params: { session_id: string }; Body: StepBody }>(
                 escalation_deadline_at: null,
                 expires_at: approval.expires_at
               }
-            })
+            }))
           ),
           shards,
           endpoints,
-          endpoints.map(() => newId("ndl"))
+          deliveries
         )
       }
       const statement = pending ? statements.requestApproval : statements.govern
@@ -297,7 +327,10 @@ app.post<{ Params: { session_id: string }; Body: StepBody }>(
       })
       const [row] = rows
       if (row === undefined) continue
-      if (row.last_event !== null) return answer
+      if (row.last_event !== null) {
+        if (pending) deliver(event_id, body, deliveries)
+        return answer
+      }
       if (row.tool === null) {
         if (row.revision === revision) return reply.code(409).send()
         compiled = await loadRules()

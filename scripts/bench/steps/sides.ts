@@ -15,6 +15,10 @@ const ENDPOINTS = 3
 /** Most concurrent callers of a case of its own. */
 export const MANY = 16
 
+/** The names of the other sides: an earlier build, and the bare handler. */
+export const BEFORE = "before"
+export const PEER = "fastify + pg"
+
 /** A request of the load. */
 export interface Request {
   readonly path: string
@@ -39,7 +43,7 @@ export interface Side {
 /** Sides on one PostgreSQL server. */
 export interface Sides {
   readonly store: Store
-  /** First this service, last the bare handler if it takes part. */
+  /** First this service, last the bare handler. */
   readonly all: ReadonlyArray<Side>
   readonly dispose: () => Promise<void>
 }
@@ -59,20 +63,25 @@ export const preparerPids = async ({ sql }: Side): Promise<ReadonlyArray<number>
 /** The databases of the sides. */
 const databases = { ours: "bench_ours", before: "bench_before", peer: "bench_peer" }
 
-/** Starts PostgreSQL with this service, an earlier build if there is one, and the bare handler. */
-export const startSides = async (): Promise<Sides> => {
+/** Starts PostgreSQL with this service, an earlier build if there is one, and the bare handler, with three endpoints in cooldown. */
+export const startSides = (): Promise<Sides> => {
   const urls = Array.from({ length: ENDPOINTS }, (_, index) => `http://127.0.0.1:9/hook/${index}`)
-  return await onOneStore(async (store) => {
-    const { sides, template } = await startBuilds(store, () => ({ urls, inCooldown: true }))
-    const [ours] = sides
-    if (ours === undefined) return sides
-    return [...sides, await startPeer(store, ours.seed, template)]
-  })
+  return startAll({ urls, inCooldown: true })
 }
 
-/** Starts PostgreSQL with this service and an earlier build if there is one. */
-export const startServices = (endpointsOf: (side: "ours" | "before") => SeedEndpoints): Promise<Sides> =>
-  onOneStore(async (store) => (await startBuilds(store, endpointsOf)).sides)
+/** The same with one endpoint, at the receiver of this port. */
+export const startDeliveringSides = (receiver: number): Promise<Sides> =>
+  startAll(
+    { urls: [`http://127.0.0.1:${receiver}/hook`], inCooldown: false },
+    { BENCH_RECEIVER: String(receiver) }
+  )
+
+const startAll = (endpoints: SeedEndpoints, environment: Readonly<Record<string, string>> = {}) =>
+  onOneStore(async (store) => {
+    const { sides, template } = await startBuilds(store, endpoints)
+    const [ours] = sides
+    return ours === undefined ? sides : [...sides, await startPeer(store, ours.seed, template, environment)]
+  })
 
 const onOneStore = async (start: (store: Store) => Promise<ReadonlyArray<Side>>): Promise<Sides> => {
   const store = await startStore()
@@ -92,10 +101,10 @@ const onOneStore = async (start: (store: Store) => Promise<ReadonlyArray<Side>>)
   }
 }
 
-const startBuilds = async (store: Store, endpointsOf: (side: "ours" | "before") => SeedEndpoints) => {
+const startBuilds = async (store: Store, endpoints: SeedEndpoints) => {
   const start = async (side: "ours" | "before", name: string, main: string | undefined) => {
     const database = databases[side]
-    const seeded = await seed(await store.create(templateOf(database)), main, endpointsOf(side))
+    const seeded = await seed(await store.create(templateOf(database)), main, endpoints)
     const url = await store.create(database, templateOf(database))
     const { child, ended, pid, port } = await startService(url, seeded.environment, main)
     return makeSide(store, { name, database, url, pid, port, seed: seeded }, () => {
@@ -105,14 +114,19 @@ const startBuilds = async (store: Store, endpointsOf: (side: "ours" | "before") 
   }
   const sides = [await start("ours", "countersign", undefined)]
   const before = process.env["BENCH_BEFORE"]
-  if (before !== undefined) sides.push(await start("before", "before", before))
+  if (before !== undefined) sides.push(await start("before", BEFORE, before))
   return { sides, template: templateOf(databases.ours) }
 }
 
 const templateOf = (database: string): string => `${database}_seed`
 
 /** Starts the bare handler on a copy of the seeded database and waits until it listens. */
-const startPeer = async (store: Store, seeded: Seed, template: string): Promise<Side> => {
+const startPeer = async (
+  store: Store,
+  seeded: Seed,
+  template: string,
+  environment: Readonly<Record<string, string>>
+): Promise<Side> => {
   const url = await store.create(databases.peer, template)
   const port = await freePort()
   const keys = [seeded.agent, seeded.reviewer].map(({ id, name, secret }) => [
@@ -126,14 +140,15 @@ const startPeer = async (store: Store, seeded: Seed, template: string): Promise<
       NODE_ENV: "production",
       PORT: String(port),
       DATABASE_URL: Redacted.value(url),
-      BENCH_KEYS: JSON.stringify(keys)
+      BENCH_KEYS: JSON.stringify(keys),
+      ...environment
     }
   })
   const ended = once(child, "exit")
   for await (const chunk of child.stdout) if (String(chunk).includes("is ready")) break
   child.stdout.resume()
   const peer = {
-    name: "fastify + pg",
+    name: PEER,
     database: databases.peer,
     url,
     pid: child.pid ?? 0,

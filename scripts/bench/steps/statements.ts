@@ -225,6 +225,20 @@ export const decide = {
   SELECT * FROM decided`
 }
 
+/** The result of a delivery: its attempt and its row of the log; out of the queue. */
+export const delivered = {
+  name: "delivered",
+  text: `
+  WITH removed AS (
+    DELETE FROM delivery_queue WHERE shard = $1 AND org_id = $2 AND destination_id = $3 AND delivery_id = $4
+  ), attempt AS (
+    INSERT INTO delivery_attempts (org_id, destination_id, delivery_id, attempt, started_at, duration_ms, status)
+    VALUES ($2, $3, $4, 1, $5, $6, 204)
+  )
+  UPDATE deliveries SET status = 'delivered', attempts = 1, finished_at = now(), status_code = 204
+  WHERE org_id = $2 AND destination_id = $3 AND delivery_id = $4`
+}
+
 /** A run whose answer the caller supplies, if the task still has the schemas that it was validated by. */
 export const logRun = {
   name: "log-run",
