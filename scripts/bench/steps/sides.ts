@@ -183,6 +183,10 @@ const makeSide = (
     await sql.end()
     await stop()
   }
+  // The pool has ended before its connections are closed, and the stop of PostgreSQL can come first.
+  sql.on("error", (cause) => {
+    if (stopped === undefined) throw cause
+  })
   return {
     name: side.name,
     pid: side.pid,
