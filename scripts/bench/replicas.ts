@@ -105,7 +105,7 @@ const follow = async ({ seeded, services }: Cluster, session: number, onEvent: (
   )
   await once(socket, "data")
   // The first page has the events so far.
-  await new Promise((resolve) => setTimeout(resolve, 50))
+  await new Promise((resolve) => setTimeout(resolve, 500))
   socket.setEncoding("utf8").on("data", (text: string) => {
     if (text.includes("\nevent: ") || text.startsWith("event: ")) onEvent()
   })
@@ -115,10 +115,11 @@ const follow = async ({ seeded, services }: Cluster, session: number, onEvent: (
 /** Runs steps in followed sessions that wait for no event; returns the milliseconds from answers to events. Infinity: every session waits. */
 const streamDelays = async (cluster: Cluster, seconds: number): Promise<ReadonlyArray<number>> => {
   const arrivals = new Map<number, (at: number) => void>()
-  const sockets = []
-  for (let session = 0; session < FOLLOWED; session++) {
-    sockets.push(await follow(cluster, session, () => arrivals.get(session)?.(performance.now())))
-  }
+  const sockets = await Promise.all(
+    Array.from({ length: FOLLOWED }, (_, session) =>
+      follow(cluster, session, () => arrivals.get(session)?.(performance.now()))
+    )
+  )
   const delays: Array<number> = []
   const free = Array.from({ length: FOLLOWED }, (_, session) => session)
   await evenly(PER_SECOND.streams, seconds, async () => {
@@ -160,13 +161,13 @@ export const run = async (names: ReadonlyArray<string>): Promise<void> => {
         line(
           titleOf(cluster),
           (costs[index] ?? []).map((cost) => cost / each),
-          "µs   "
+          "µs"
         )
       )
     for (const build of builds) {
       const ratios = [median(valuesOf(build, 4)) / median(valuesOf(build, 1))]
       const what = `${build}, four by one replica`
-      console.log(build === "now" ? atMost(what, ratios, MOST, "     ") : line(what, ratios, "     "))
+      console.log(build === "now" ? atMost(what, ratios, MOST, "times") : line(what, ratios, "times"))
     }
   }
 
@@ -194,7 +195,7 @@ export const run = async (names: ReadonlyArray<string>): Promise<void> => {
       console.log(`\nFrom the answer of a step to its event on a stream, ${PER_SECOND.streams} per second\n`)
       for (const [index, cluster] of clusters.entries()) {
         for (const q of [0.5, 0.99])
-          console.log(line(`${titleOf(cluster)}, p${q * 100}`, [quantile(delays[index] ?? [], q)], "ms   "))
+          console.log(line(`${titleOf(cluster)}, p${q * 100}`, [quantile(delays[index] ?? [], q)], "ms"))
       }
     }
   }
