@@ -47,9 +47,9 @@ export const NewApiKey = Schema.Struct({
   preset: Schema.optionalKey(Preset).annotateKey({
     description: "A named set of scopes. Required unless `scopes` is given."
   }),
-  scopes: Schema.optionalKey(Schema.NonEmptyArray(Scope)).annotateKey({
+  scopes: Schema.optionalKey(Schema.Array(Scope)).annotateKey({
     description:
-      "The key's scopes. Required unless `preset` is given; with a preset, a subset of its scopes. The calling key must have each of them."
+      "The key's scopes. Required unless `preset` is given; with a preset, a subset of its scopes. An empty list counts as absent. The calling key must have each of them."
   }),
   groups: Schema.optionalKey(Schema.Array(Group).check(Schema.isMaxLength(MAX_GROUPS))).annotateKey({
     description: `Groups, which quorums of approval rules name: at most ${MAX_GROUPS} names of 1 to 63 lowercase letters, digits, dots, hyphens and underscores. The calling key must have each of them, or \`rules.write\`. Default: none.`

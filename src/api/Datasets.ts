@@ -30,11 +30,15 @@ export const NewDataset = Schema.Struct({
   }),
   examples: Schema.optionalKey(Schema.Array(NewDatasetExample)).annotateKey({
     description:
-      "Examples to add. An example with the same input as one of the base replaces it. Of several with the same input, the last one counts. Required without `remove`."
+      "Examples to add. An example with the same input as one of the base replaces it. Of several with the same input, the last one counts. Required without `remove` and `remove_inputs`."
   }),
-  remove: Schema.optionalKey(Schema.Array(Schema.Union([ExampleId, JsonObject]))).annotateKey({
+  remove: Schema.optionalKey(Schema.Array(ExampleId)).annotateKey({
     description:
-      "Examples of the base to leave out, each by its ID or by its input. Earlier versions keep them. An ID or input that the base does not have gets 422 `INVALID_INPUT`. Default none."
+      "Examples of the base to leave out. Earlier versions keep them. An ID that the base does not have gets 422 `INVALID_INPUT`. Default none."
+  }),
+  remove_inputs: Schema.optionalKey(Schema.Array(JsonObject)).annotateKey({
+    description:
+      "Inputs whose examples to leave out, like `remove`. An input that the base does not have gets 422 `INVALID_INPUT`. Default none."
   })
 }).annotate({ identifier: "NewDataset", description: "A dataset version to create." })
 export type NewDataset = typeof NewDataset.Type

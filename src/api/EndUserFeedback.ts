@@ -1,6 +1,6 @@
 /**
- * Feedback that browsers of end users send, with a feedback token. Not part of `Api`, whose operations all require an API
- * key: this is the only operation that takes a feedback token, and the only one with CORS.
+ * Feedback that browsers and apps of end users send, with a feedback token. Not part of `Api`, whose operations all require an API
+ * key: this is the only operation that takes a feedback token, and the only one with CORS. The OpenAPI document has both.
  */
 import { ByteSize, Context, Schema } from "effect"
 import {
@@ -14,7 +14,7 @@ import {
 } from "effect/http-api"
 import { TraceId } from "../domain/Ids.ts"
 import type { FeedbackToken } from "../domain/tasks/FeedbackToken.ts"
-import { feedbackScores } from "./Feedback.ts"
+import { feedbackScores, hasScore } from "./Feedback.ts"
 import { BodyLimit, ProblemFrame, RequestBody, requestParsing } from "./Middleware.ts"
 import { InvalidFeedbackToken, LimitReached, OriginNotAllowed, RateLimited } from "./Problems.ts"
 
@@ -46,7 +46,7 @@ export class FeedbackTokenAuthentication extends HttpApiMiddleware.Service<
   error: [InvalidFeedbackToken, OriginNotAllowed, RateLimited]
 }) {}
 
-export const EndUserFeedback = Schema.Struct(feedbackScores).annotate({
+export const EndUserFeedback = Schema.Struct(feedbackScores).check(hasScore).annotate({
   identifier: "EndUserFeedback",
   description: "Feedback of an end user on the answer of one run."
 })
@@ -58,14 +58,29 @@ export class EndUserFeedbackApi extends HttpApi.make("countersign-end-user-feedb
     HttpApiGroup.make("end_user_feedback")
       .add(
         HttpApiEndpoint.post("submit", END_USER_FEEDBACK_PATH, {
-          params: { id: TraceId },
+          params: { id: TraceId.annotateKey({ description: "The run's trace ID." }) },
           payload: EndUserFeedback,
           success: HttpApiSchema.NoContent,
           error: [InvalidFeedbackToken, LimitReached]
-        }).annotate(BodyLimit, ByteSize.kibibytes(32))
+        })
+          .annotate(BodyLimit, ByteSize.kibibytes(32))
+          .annotateMerge(
+            OpenApi.annotations({
+              identifier: "submitEndUserFeedback",
+              summary: "Give feedback as an end user",
+              description:
+                "Stores the score of an end user on one run, optionally with a label and a comment, and responds when it is committed. For the pages and apps of end users: with the feedback token that `createFeedbackToken` returned, and from an origin that the organization allows. Body limit: 32 KiB."
+            })
+          )
       )
       .middleware(RequestBody)
       .middleware(FeedbackTokenAuthentication)
+      .annotateMerge(
+        OpenApi.annotations({
+          title: "End-user feedback",
+          description: "The one operation for end users, who have no API key."
+        })
+      )
   )
   .annotateMerge(requestParsing)
   .middleware(ProblemFrame) {}

@@ -64,6 +64,15 @@ export const feedbackScores = {
   })
 }
 
+/**
+ * Either score is required; `scoreOf` checks it. Not said as `anyOf`: generators of code make a union of it, without the other members.
+ */
+export const hasScore = documented<Schema.Struct.Type<typeof feedbackScores>>({
+  if: { not: { required: ["score"], properties: { score: {} } } },
+  // oxlint-disable-next-line unicorn/no-thenable -- a keyword of JSON Schema
+  then: { required: ["score_value"], properties: { score_value: { type: "number" } } }
+})
+
 export const NewFeedback = Schema.Struct({
   inference_log_id: Schema.String.annotateKey({
     description: "The `trace_id` of the run, also sent as `x-svc-trace-id`. An unknown one gets 404."
@@ -76,7 +85,9 @@ export const NewFeedback = Schema.Struct({
   correction: Schema.optionalKey(Schema.NullOr(JsonObject)).annotateKey({
     description: "The right answer, valid against the task's answer schema. Default null: a score alone."
   })
-}).annotate({ identifier: "NewFeedback", description: "Feedback on the answer of one run." })
+})
+  .check(hasScore)
+  .annotate({ identifier: "NewFeedback", description: "Feedback on the answer of one run." })
 export type NewFeedback = typeof NewFeedback.Type
 
 export const NewFeedbackToken = Schema.Struct({

@@ -4,14 +4,19 @@ import { documented } from "../domain/documented.ts"
 /** An identifier that a list is ordered by. */
 type Id = Schema.Codec<string, string>
 
+/** The letters of a keyset cursor: base64url. */
+const CURSOR = /^[0-9A-Za-z_-]{1,200}$/u
+
 /** A keyset cursor: opaque on the wire; in code, the last identifier of the previous page. */
 export const cursor = <S extends Id>(id: S, description: string) =>
-  Schema.String.annotate({ description }).pipe(
-    Schema.decodeTo(id.annotate({ message: "Expected the `next_cursor` of a page of this list" }), {
-      decode: SchemaGetter.decodeBase64UrlString(),
-      encode: SchemaGetter.encodeBase64Url()
-    })
-  )
+  Schema.String.annotate({ description })
+    .check(Schema.isPattern(CURSOR, { expected: "the `next_cursor` of a page of this list" }))
+    .pipe(
+      Schema.decodeTo(id.annotate({ message: "Expected the `next_cursor` of a page of this list" }), {
+        decode: SchemaGetter.decodeBase64UrlString(),
+        encode: SchemaGetter.encodeBase64Url()
+      })
+    )
 
 /** The pattern of a cursor that is a number: decimal digits. */
 export const NUMBER_CURSOR = "^(?:0|[1-9][0-9]{0,15})$"

@@ -634,6 +634,7 @@ export const schemaExamples: Readonly<Record<string, Schema.Json>> = {
   NewRelease: { comparison_id: ids.comparison },
   Feedback: pendingFeedback,
   NewFeedback: { inference_log_id: trace, score: -1, correction: answer },
+  EndUserFeedback: { score: -1, comment: "The total is wrong." },
   NewFeedbackToken: { expires_in_seconds: 3_600, max_uses: 3, end_user_id: "customer-4711" },
   CreatedFeedbackToken: {
     token: "cft_eyJpZCI6ImZidF8….8d1f4d0f6a1c2b3e.EXAMPLEONLY",
@@ -800,6 +801,22 @@ export const schemaExamples: Readonly<Record<string, Schema.Json>> = {
       }
     ],
     since: "2026-10-22T00:00:00.000Z"
+  },
+  RuleTestLine: {
+    type: "step",
+    finding: "rejected_would_run",
+    approval_id: ids.approval,
+    session_id: ids.session,
+    step_id: step.step_id,
+    task_id: null,
+    tool: step.tool,
+    action_class: step.action_class,
+    requested_at: "2026-11-21T05:00:02.250Z",
+    decided_at: "2026-11-21T05:04:40.001Z",
+    decided_by: ada,
+    comment: "Not without the receipt.",
+    rule_index: 0,
+    reason: "Small refunds need no person."
   },
   ShadowApprovalRules: {
     active: true,

@@ -3,6 +3,7 @@ import { HttpApi, type HttpApiEndpoint, OpenApi } from "effect/http-api"
 import { MAX_STEP_WAIT_SECONDS } from "./AgentSessions.ts"
 import { Api } from "./Api.ts"
 import { scopesOf } from "./Authorization.ts"
+import { EndUserFeedbackApi } from "./EndUserFeedback.ts"
 import { schemaExamples } from "./examples.ts"
 import {
   list,
@@ -30,7 +31,10 @@ import { DEFAULT_MAX_ERROR, MAX_ERROR_LIMITS } from "./ApprovalRules.ts"
 import { DEFAULT_QUALITY_DAYS } from "./Feedback.ts"
 import { DEFAULT_HOOK_WAIT_SECONDS, MAX_HOOK_WAIT_SECONDS } from "./Hooks.ts"
 import { DEFAULT_LIMIT, MAX_LIMIT, NUMBER_CURSOR } from "./Pagination.ts"
-import { webhookDocs } from "./webhookDocs.ts"
+import { webhookDocs, webhookSchemas } from "./webhookDocs.ts"
+
+/** Every operation, by an API key or by a feedback token. */
+const DocumentedApi = Api.addHttpApi(EndUserFeedbackApi)
 
 /** The page schemas of a document's paths, by name. */
 const pagesIn = (value: unknown): Readonly<Record<string, Node>> => {
@@ -61,7 +65,7 @@ const pageName = ({ properties }: Node): string | undefined => {
  * - Operations name their scope, their responses have the headers that the middleware sets, and bodies have an example.
  */
 export const openApiDocument = (): OpenApi.OpenAPISpec => {
-  const generated = OpenApi.fromApi(Api)
+  const generated = OpenApi.fromApi(DocumentedApi)
   const renamed = record(rename({ schemas: generated.components.schemas, paths: generated.paths }))
   const parts = record(withoutCopies(renamed, record(simplify(renamed["schemas"], refer))))
   const named = mapKeys(record(simplify(parts["schemas"], refer)), componentName)
@@ -72,8 +76,14 @@ export const openApiDocument = (): OpenApi.OpenAPISpec => {
   const simplePaths = simplify(parts["paths"], refer)
   const pages = pagesIn(simplePaths)
   const pageNames = namesOf(pages)
-  const webhooks = open(rebuild(webhookDocs, refer))
-  const components: Node = { ...named, ...problems, ...pages, ...sharedSchemas }
+  const webhooks = rebuild(webhookDocs, refer)
+  const components: Node = {
+    ...named,
+    ...problems,
+    ...pages,
+    ...sharedSchemas,
+    ...record(rebuild(webhookSchemas, refer))
+  }
   const openPaths = record(rebuild(simplePaths, (node) => referTo(pageNames, node)))
   const closed = usedSchemas(components, ownRequests(openPaths))
   const all = mapValues(components, (schema, name) => (name in closed ? schema : open(schema)))
@@ -149,9 +159,12 @@ const publishOperation = (operation: Node, schemas: Node): Node => {
     tags: operation["tags"],
     operationId,
     summary: operation["summary"],
-    description: `${String(description)}\n\nScope: ${scopes.map((scope) => `\`${scope}\``).join(" or ")}.`,
+    description:
+      scopes.length === 0
+        ? description
+        : `${String(description)}\n\nScope: ${scopes.map((scope) => `\`${scope}\``).join(" or ")}.`,
     // OpenAPI 3.1 allows role names for schemes other than OAuth; here they are the scopes, any of which is enough.
-    security: scopes.map((scope) => ({ api_key: [scope] })),
+    security: scopes.length === 0 ? operation["security"] : scopes.map((scope) => ({ api_key: [scope] })),
     parameters: list(parameters).map((parameter) => publishParameter(parameter, operationId)),
     ...(requestBody === undefined
       ? {}
@@ -162,7 +175,7 @@ const publishOperation = (operation: Node, schemas: Node): Node => {
   }
 }
 
-/** The scopes of an operation: any one is enough. */
+/** The scopes of an operation: any one is enough. None if it takes no API key. */
 const scopesOfOperation = (operationId: string): ReadonlyArray<string> =>
   Array.from<{ readonly key: string }, ReadonlyArray<string>>(
     endpoints.get(operationId)?.middlewares ?? [],
@@ -176,12 +189,13 @@ const isBodyRequired = (operationId: string): boolean =>
 
 /** The endpoints of the API by operation id. */
 const endpoints: ReadonlyMap<string, HttpApiEndpoint.Top> = new Map(
-  Object.values<{ readonly endpoints: Readonly<Record<string, HttpApiEndpoint.Top>> }>(Api.groups).flatMap(
-    (group) =>
-      Object.values(group.endpoints).flatMap((endpoint) => {
-        const id = Context.getOrUndefined(endpoint.annotations, OpenApi.Identifier)
-        return id === undefined ? [] : [[id, endpoint] as const]
-      })
+  Object.values<{ readonly endpoints: Readonly<Record<string, HttpApiEndpoint.Top>> }>(
+    DocumentedApi.groups
+  ).flatMap((group) =>
+    Object.values(group.endpoints).flatMap((endpoint) => {
+      const id = Context.getOrUndefined(endpoint.annotations, OpenApi.Identifier)
+      return id === undefined ? [] : [[id, endpoint] as const]
+    })
   )
 )
 
@@ -216,7 +230,7 @@ const typedParameter = (schema: Node, name: unknown, operationId: unknown): Node
       default: DEFAULT_QUALITY_DAYS
     }
   if (name === "max_error" && schema["pattern"] === NUMBER)
-    return { type: "number", ...MAX_ERROR_LIMITS, default: DEFAULT_MAX_ERROR }
+    return { type: "number", format: "double", ...MAX_ERROR_LIMITS, default: DEFAULT_MAX_ERROR }
   if (name === "wait_seconds" && schema["pattern"] === NUMBER)
     return {
       type: "integer",

@@ -6,6 +6,7 @@ import {
   webhookDecisionExample,
   webhookExample
 } from "./examples.ts"
+import { SCHEMAS } from "./openApiDocument/node.ts"
 
 /** An event type in the reference. */
 interface EventDocs {
@@ -87,70 +88,87 @@ const text = (description: string, pattern?: string) => ({
 })
 const id = (prefix: string, description: string) => text(description, `^${prefix}_[0-9a-f]{32}$`)
 const time = (description: string) => ({ type: "string", format: "date-time", description })
-const count = (description: string) => ({ type: "integer", minimum: 0, description })
-const orNull = ({ description, ...schema }: { readonly description: string }) => ({
+const count = (description: string) => ({ type: "integer", format: "int32", minimum: 0, description })
+const orNull = ({ description, ...schema }: { readonly description: string; readonly $ref?: string }) => ({
   description,
   anyOf: [schema, { type: "null" }]
 })
+const component = (name: string) => `${SCHEMAS}${name}`
 
-/** An open object: it can gain members; the given ones are all required. */
-const object = (description: string, properties: Readonly<Record<string, object>>) => ({
+/** An open object: it can gain members; those of `properties` are all required. */
+const object = (
+  description: string,
+  properties: Readonly<Record<string, object>>,
+  optional: Readonly<Record<string, object>> = {}
+) => ({
   type: "object",
   description,
-  properties,
+  properties: { ...properties, ...optional },
   required: Object.keys(properties)
 })
 
-const approvalOf = (status: string) =>
-  object("The approval when the event was recorded, without the arguments of its step.", {
-    approval_id: id("apr", "The approval's ID."),
-    session_id: id("ses", "The agent session of the step."),
-    step_id: text("The step, by the ID that the agent chose."),
-    task_id: orNull(id("tsk", "The task of the step. Null if it names none.")),
-    status: { type: "string", const: status, description: "The approval's status." },
-    stage: {
-      type: "string",
-      enum: ["reviewer", "admin"],
-      description: "Whose window is open, or was open last. `admin` means that it was escalated."
+/** The schemas of the bodies, as components: a receiver gets every type at one URL, so that one schema describes them all. */
+export const webhookSchemas = {
+  WebhookEvent: object(
+    "The body of a webhook.",
+    {
+      id: id("evt", "The event's ID, the same in every attempt and replay. Use it to ignore duplicates."),
+      type: text(
+        `The event's type: ${Object.keys(events)
+          .map((type) => `\`${type}\``)
+          .join(", ")}. There can be more types later.`
+      ),
+      org_id: id("org", "The organization's ID."),
+      occurred_at: time("When it happened."),
+      approval: orNull({
+        description: "The approval. Null in events of the types `test` and `verification`.",
+        $ref: component("WebhookApproval")
+      })
     },
-    requested_at: time("When the agent submitted the step."),
-    review_deadline_at: time("When the reviewers' window ends."),
-    escalation_deadline_at: orNull(
-      time("When the admins' escalation window ends. Null if the rule grants none.")
-    ),
-    expires_at: time("When the open window ends."),
-    approvals_required: count("How many approvals the step needs."),
-    approvals_given: count("How many of them were given."),
-    ...(isDecision(status)
-      ? {
-          decided_at: time("When the person decided."),
-          decided_by: object("The API key that decided.", {
-            id: id("key", "The API key's ID."),
-            name: text("The API key's name.")
-          })
-        }
-      : {})
+    {
+      verification: {
+        description: "Respond with this object. Only in events of the type `verification`.",
+        $ref: component("WebhookChallenge")
+      }
+    }
+  ),
+  WebhookApproval: object(
+    "The approval when the event was recorded, without the arguments of its step.",
+    {
+      approval_id: id("apr", "The approval's ID."),
+      session_id: id("ses", "The agent session of the step."),
+      step_id: text("The step, by the ID that the agent chose."),
+      task_id: orNull(id("tsk", "The task of the step. Null if it names none.")),
+      status: { $ref: component("ApprovalStatus"), description: "The approval's status." },
+      stage: {
+        $ref: component("ApprovalStage"),
+        description: "Whose window is open, or was open last. `admin` means that it was escalated."
+      },
+      requested_at: time("When the agent submitted the step."),
+      review_deadline_at: time("When the reviewers' window ends."),
+      escalation_deadline_at: orNull(
+        time("When the admins' escalation window ends. Null if the rule grants none.")
+      ),
+      expires_at: time("When the open window ends."),
+      approvals_required: count("How many approvals the step needs."),
+      approvals_given: count("How many of them were given.")
+    },
+    {
+      decided_at: time("When the person decided. Absent unless a person did."),
+      decided_by: {
+        $ref: component("Actor"),
+        description: "The API key that decided. Absent unless a person did."
+      }
+    }
+  ),
+  WebhookChallenge: object("A challenge that verifies an endpoint.", {
+    challenge: text("A random value.", "^[0-9A-Za-z_-]{43}$")
   })
+}
 
 const isChallenge = (type: string) => type === "verification"
 
 const isDecision = (status: string) => status === "approved" || status === "rejected"
-
-const bodyOf = (type: string, status: string | null) =>
-  object("The event.", {
-    id: id("evt", "The event's ID, the same in every attempt and replay. Use it to ignore duplicates."),
-    type: { type: "string", const: type, description: "The event's type." },
-    org_id: id("org", "The organization's ID."),
-    occurred_at: time("When it happened."),
-    approval: status === null ? { type: "null", description: "Always null." } : approvalOf(status),
-    ...(isChallenge(type)
-      ? {
-          verification: object("Respond with this object.", {
-            challenge: text("A random value.", "^[0-9A-Za-z_-]{43}$")
-          })
-        }
-      : {})
-  })
 
 const exampleOf = (type: string, status: string | null) => ({
   ...webhookExample,
@@ -207,7 +225,10 @@ export const webhookDocs = Object.fromEntries(
           required: true,
           description: "The event.",
           content: {
-            "application/json": { schema: bodyOf(type, status), example: exampleOf(type, status) }
+            "application/json": {
+              schema: { $ref: component("WebhookEvent") },
+              example: exampleOf(type, status)
+            }
           }
         },
         responses: {

@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Schema, SchemaAST } from "effect"
 import { HttpApiGroup } from "effect/http-api"
+import { webhookSchemas } from "../../src/api/webhookDocs.ts"
 import * as exported from "../../src/api/index.ts"
 
 const values: ReadonlyArray<unknown> = Object.values(exported)
@@ -20,6 +21,8 @@ describe("countersign/api", () => {
       .map((name) => name.replace(/Encoded$/, ""))
       // A page of a list is named by its items.
       .map((name) => name.replace(/Page$/, ""))
+      // The bodies of webhooks have types in `countersign/webhook`.
+      .filter((name) => !(name in webhookSchemas))
       .filter((name) => !(name in exported || identifiers.has(name)))
     assert.deepStrictEqual(missing, [])
   })

@@ -4,7 +4,7 @@ import { ApprovalOutcome, ApprovalStatus, Decision, DecisionSource } from "../..
 import { ApprovalEventType } from "../../domain/approvals/ApprovalEvent.ts"
 import { ApprovalStage } from "../../domain/approvals/ApprovalStage.ts"
 import { RuleEffect } from "../../domain/approvals/ApprovalRule.ts"
-import { OutcomeStatus, StepDecision } from "../../domain/approvals/AgentSession.ts"
+import { OutcomeStatus, StepDecision, StepDecisionSource } from "../../domain/approvals/AgentSession.ts"
 import { DeletionKind, DeletionStatus } from "../../domain/deletion/Deletion.ts"
 import { DeliveryStatus } from "../../domain/delivery/DeliveryState.ts"
 import * as Ids from "../../domain/Ids.ts"
@@ -13,7 +13,7 @@ import { PersonalData } from "../../domain/redaction/RedactionRules.ts"
 import { ComparisonStatus } from "../../domain/tasks/Comparison.ts"
 import { JsonObject } from "../../domain/tasks/Dataset.ts"
 import { FeedbackStatus } from "../../domain/tasks/Feedback.ts"
-import { StructuredOutput } from "../../domain/tasks/Provider.ts"
+import { ReasoningEffort, StructuredOutput } from "../../domain/tasks/Provider.ts"
 import { JsonSchema } from "../../domain/tasks/Task.ts"
 import { TelemetryDeliveryStatus } from "../../domain/telemetry/TelemetryDestination.ts"
 import { Timestamp } from "../../domain/Time.ts"
@@ -64,9 +64,11 @@ const named: Readonly<Record<string, readonly [schema: Schema.Top, description: 
   OutcomeStatus: [OutcomeStatus, "How a tool ended."],
   PersonalData: [PersonalData, "A kind of personal data."],
   Preset: [Preset, "A named set of scopes."],
+  ReasoningEffort: [ReasoningEffort, "The reasoning effort of a model."],
   RuleEffect: [RuleEffect, "The effect of a rule on a step."],
   Scope: [Scope, "A permission of an API key."],
   StepDecision: [StepDecision, "The decision about a step."],
+  StepDecisionSource: [StepDecisionSource, "The origin of the decision about a step."],
   StructuredOutput: [StructuredOutput, "How a provider is instructed to return JSON."],
   TelemetryDeliveryStatus: [TelemetryDeliveryStatus, "The status of a delivery of spans."],
   JsonObject: [JsonObject, "A JSON object with any members."],

@@ -1,16 +1,25 @@
 /**
  * Rewrites the generator's schemas as code generators and validators expect them. The meaning stays, except that
- * schemas become wider in two places: the objects of responses are open, and an extensible enum is a string.
+ * schemas become wider in three places: the objects of responses are open, an extensible enum is a string, and a property
+ * that is always null is a nullable string.
  */
-import { list, type Node, rebuild, record, referenceOf, SCHEMAS, without } from "./node.ts"
+import { list, mapValues, type Node, rebuild, record, referenceOf, SCHEMAS, without } from "./node.ts"
 
 /** Rewrites every schema within a value, innermost first; `last` is applied last. */
 export const simplify = (value: unknown, last: (node: Node) => Node = (node) => node): unknown =>
   rebuild(value, (node) =>
-    [freeObject, mergeAllOf, merge, nonEmptyArray, anyItems, extensibleEnum, nullable, whole, last].reduce(
-      (schema, step) => step(schema),
-      node
-    )
+    [
+      freeObject,
+      alwaysNull,
+      mergeAllOf,
+      merge,
+      nonEmptyArray,
+      anyItems,
+      extensibleEnum,
+      nullable,
+      numeric,
+      last
+    ].reduce((schema, step) => step(schema), node)
   )
 
 /** An object with arbitrary members has `additionalProperties: true`: otherwise some generators make an empty type of it. */
@@ -18,6 +27,19 @@ const freeObject = (node: Node): Node =>
   node["type"] === "object" && node["properties"] === undefined
     ? { additionalProperties: true, ...node }
     : node
+
+/** A property that is always null: generators of code know no type with the single value null. */
+const alwaysNull = (node: Node): Node => {
+  const properties = record(node["properties"])
+  return Object.values(properties).some((property) => record(property)["type"] === "null")
+    ? {
+        ...node,
+        properties: mapValues(properties, (property) =>
+          record(property)["type"] === "null" ? { ...record(property), type: ["string", "null"] } : property
+        )
+      }
+    : node
+}
 
 /** Opens every object of a schema for members that it does not name: a response can gain members. */
 export const open = (schema: unknown): unknown =>
@@ -84,19 +106,18 @@ const extensibleEnum = (node: Node): Node => {
     : { ...rest, ...text, anyOf: [{ type: "string" }, ...others] }
 }
 
-/** A nullable schema of one type becomes a list of two types. A nullable reference keeps its `anyOf`. */
+/** A nullable schema of one type becomes a list of two types. A nullable reference or enum keeps its `anyOf`. */
 const nullable = (node: Node): Node => {
   const { anyOf, description, ...rest } = node
   const [schema, none, ...others] = list(anyOf)
   if (schema === undefined || none === undefined || others.length > 0 || !isEqual(none, { type: "null" }))
     return node
   const { type } = schema
-  if (typeof type !== "string") return node
+  if (typeof type !== "string" || schema["enum"] !== undefined) return node
   return {
     ...rest,
     ...schema,
     type: [type, "null"],
-    ...(Array.isArray(schema["enum"]) ? { enum: [...list(schema["enum"]), null] } : {}),
     ...(description === undefined ? {} : { description })
   }
 }
@@ -104,13 +125,14 @@ const nullable = (node: Node): Node => {
 const MAX_INT32 = 2 ** 31 - 1
 
 /**
- * Integers: `integer` instead of the generator's `number`, `int32` or `int64`, and a minimum of 0 unless the schema has
- * bounds.
+ * Numbers are `double`: without a format, some generators choose single precision. Integers: `integer` instead of the generator's
+ * `number`, `int32` or `int64`, and a minimum of 0 unless the schema has bounds.
  */
-const whole = (node: Node): Node => {
+const numeric = (node: Node): Node => {
   const { enum: values, type } = node
   if (type === "number" && Array.isArray(values) && values.every(Number.isInteger))
     return { ...node, type: "integer" }
+  if (type === "number" && values === undefined) return { format: "double", ...node }
   if (type !== "integer" || values !== undefined) return node
   const bounds = {
     // An integer without bounds is a count or a sequence number.

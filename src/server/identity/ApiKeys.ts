@@ -41,6 +41,7 @@ import {
   networksWithin,
   requireGivable,
   requireRightsOf,
+  requestedScopes,
   scopesOf
 } from "./ApiKeys/keyLimits.ts"
 import { makeKeyChanges } from "./ApiKeys/changes.ts"
@@ -245,7 +246,7 @@ export class ApiKeys extends Context.Service<
               revocation_reason: null,
               allowed_networks
             }
-            yield* insertKey(sql, row, ApiKeyFormat.apiKeyDigest(key), input.scopes === undefined)
+            yield* insertKey(sql, row, ApiKeyFormat.apiKeyDigest(key), requestedScopes(input) === undefined)
             // Beyond the limit of links the key is created nonetheless: a link can be requested later.
             if (verifiedOnly && row.email !== null) yield* links.send({ org_id, key_id }, { again: false })
             yield* audit.record({ org_id, actor: created_by }, "key.created", key_id, {

@@ -219,11 +219,12 @@ export class Datasets extends Context.Service<
         exportFor,
         create: Effect.fn("Datasets.create")(function* (
           task_id,
-          { base_dataset_id, examples = [], remove = [] }
+          { base_dataset_id, examples = [], remove = [], remove_inputs = [] }
         ) {
           const principal = yield* Authorized("datasets.write")
           const { actor, org_id } = principal
-          if (examples.length + remove.length === 0) return yield* noChange
+          const removed = remove.length + remove_inputs.length
+          if (examples.length + removed === 0) return yield* noChange
           // What removes data needs no room for more.
           if (examples.length > 0) yield* usage.requireCapacity(org_id)
           const now = yield* clock.now
@@ -254,7 +255,7 @@ export class Datasets extends Context.Service<
                 by: actor,
                 now
               })
-              const missing = remove.length === 0 ? [] : yield* version.remove(remove)
+              const missing = removed === 0 ? [] : yield* version.remove(remove, remove_inputs)
               if (missing.length > 0) return yield* notInBase(missing)
               for (const example of stored) yield* version.put({ ...example, source_feedback_id: null })
               const derived = (yield* version.finish) ?? (yield* noExampleLeft)
@@ -307,7 +308,7 @@ const redactExample = Effect.fnUntraced(function* (example: Example, known: Know
 
 const noChange = Effect.fail(
   new InvalidRequest({
-    detail: "Send `examples` to add, or `remove`, or both.",
+    detail: "Send `examples` to add, `remove` or `remove_inputs`.",
     errors: [{ pointer: "#/examples", detail: "is required without remove" }]
   })
 )
@@ -315,20 +316,20 @@ const noChange = Effect.fail(
 /** Maximum number of fields that a problem names. */
 const MAX_NAMED = 20
 
-const notInBase = (positions: ReadonlyArray<number>) =>
+const notInBase = (pointers: ReadonlyArray<string>) =>
   Effect.fail(
     new InvalidInput({
       detail: "An example to remove is not in the base version. Nothing was changed.",
-      errors: positions
+      errors: pointers
         .slice(0, MAX_NAMED)
-        .map((position) => ({ pointer: `#/remove/${position}`, detail: "is not in the base version" }))
+        .map((pointer) => ({ pointer, detail: "is not in the base version" }))
     })
   )
 
 const noExampleLeft = Effect.fail(
   new InvalidInput({
     detail: "A dataset version needs at least one example, and this one would have none.",
-    errors: [{ pointer: "#/remove", detail: "would remove every example" }]
+    errors: [{ pointer: "#/examples", detail: "is required: every example of the base would be removed" }]
   })
 )
 

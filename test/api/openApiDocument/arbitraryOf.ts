@@ -47,6 +47,13 @@ const timeOf = fc
     return `${text.slice(0, 10)}${separator}${text.slice(11, 19)}${fraction}${offset}`
   })
 
+/** Whether a value has what `if` and `then` require, which the members of an object cannot say: one of two members. */
+const fulfils = (schema: Node, value: Node): boolean => {
+  const isPresent = (name: unknown) => value[String(name)] !== undefined && value[String(name)] !== null
+  const condition = list(node(node(schema["if"])["not"])["required"])
+  return condition.every(isPresent) || list(node(schema["then"])["required"]).every(isPresent)
+}
+
 /** An arbitrary of a schema's values. `components` are the document's schemas, which it can refer to. */
 export const arbitraryOf = (schema: Node, components: Node): fc.Arbitrary<unknown> => {
   const inner = (part: unknown) => arbitraryOf(node(part), components)
@@ -104,5 +111,8 @@ const objectOf = (schema: Node, inner: (part: unknown) => fc.Arbitrary<unknown>)
   return fc
     .tuple(others, known)
     .map(([open, closed]): Node => ({ ...open, ...closed }))
-    .filter((value) => Object.keys(value).filter((name) => name in properties).length >= least)
+    .filter(
+      (value) =>
+        Object.keys(value).filter((name) => name in properties).length >= least && fulfils(schema, value)
+    )
 }

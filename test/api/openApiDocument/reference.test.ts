@@ -165,9 +165,16 @@ describe("The API reference", () => {
       assert.isNotEmpty(examples, `${path} ${type} has an example`)
       const isValid = validatorOf(content["schema"])
       for (const example of examples) {
+        assert.notInclude(JSON.stringify(example), "undefined", `${path} ${type}`)
         assert.isTrue(isValid(example), `${path} ${type}: ${JSON.stringify(isValid.errors)}`)
         validated++
       }
+      // The lines of JSON Lines have a schema of their own.
+      const { contentSchema } = node(content["schema"])
+      if (contentSchema === undefined) continue
+      const lines = String(content["example"]).trimEnd().split("\n")
+      const areValid = validatorOf(contentSchema)
+      assert.isTrue(areValid(lines.map((line) => JSON.parse(line))), `${path} ${type}`)
     }
     assert.isAbove(validated, 300)
   })

@@ -7,6 +7,7 @@ const ajv = new Ajv2020({
   formats: {
     "date-time": /^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$/,
     uri: (text: string) => URL.canParse(text),
+    double: true,
     int32: true,
     int64: true
   }

@@ -115,7 +115,7 @@ layer(service(), { excludeTestServices: true })("Deletions", (it) => {
         payload: {
           base_dataset_id: second.id,
           examples: sortingExamples(["marmot", "other"], ["where is my parcel", "billing"]),
-          remove: [{ text: "ibex chamois" }]
+          remove_inputs: [{ text: "ibex chamois" }]
         }
       })
       const remove = (id: typeof first.id) => admin.datasets.remove({ params: { id } })
@@ -414,7 +414,7 @@ layer(service(), { excludeTestServices: true })("Deletions", (it) => {
         payload: {
           base_dataset_id: second.id,
           examples: sortingExamples(["a third version", "other"]),
-          remove: [{ text: rows[0] ?? "" }]
+          remove_inputs: [{ text: rows[0] ?? "" }]
         }
       })
       const { id: removal } = yield* admin.datasets.remove({ params: { id: second.id } })

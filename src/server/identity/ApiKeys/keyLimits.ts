@@ -57,17 +57,22 @@ export const networksWithin = (
       )
 }
 
+/** The scopes that the request names; undefined if none. Generated clients send their default, an empty list. */
+export const requestedScopes = ({ scopes = [] }: NewApiKey): ReadonlyArray<Scope> | undefined =>
+  scopes.length === 0 ? undefined : scopes
+
 /** The scopes of a new key: `scopes`, which must be in `preset` if there is one, or else all scopes of `preset`. */
 export const scopesOf = (input: NewApiKey): Effect.Effect<ReadonlyArray<Scope>, InvalidRequest> => {
   const preset = input.preset === undefined ? undefined : presetScopes(input.preset)
-  if (input.scopes === undefined) {
+  const requested = requestedScopes(input)
+  if (requested === undefined) {
     return preset === undefined
       ? invalid("#/scopes", "A preset or at least one scope is required.")
       : Effect.succeed(preset)
   }
-  const extra = input.scopes.find((scope) => preset !== undefined && !preset.includes(scope))
+  const extra = requested.find((scope) => preset !== undefined && !preset.includes(scope))
   return extra === undefined
-    ? Effect.succeed([...new Set(input.scopes)])
+    ? Effect.succeed([...new Set(requested)])
     : invalid("#/scopes", `The preset does not include ${extra}.`)
 }
 
@@ -83,7 +88,7 @@ const mayGiveGroup = ({ groups, scopes }: Rights, group: string): boolean =>
 
 /** Refuses a new key with more rights than its maker, and one of a maker that creates no keys any more. */
 export const requireGivable = (
-  { groups = [], scopes: requested }: NewApiKey,
+  input: NewApiKey,
   scopes: ReadonlyArray<Scope>,
   maker: Rights
 ): Effect.Effect<void, InsufficientScope> => {
@@ -92,9 +97,10 @@ export const requireGivable = (
     : "keys.write"
   if (missing !== undefined) {
     const detail = `This key cannot grant ${missing}, because it does not have that scope.`
-    const pointer = requested === undefined ? "#/preset" : "#/scopes"
+    const pointer = requestedScopes(input) === undefined ? "#/preset" : "#/scopes"
     return new InsufficientScope({ detail, required_scope: missing, errors: [{ pointer, detail }] })
   }
+  const { groups = [] } = input
   const foreign = groups.findIndex((group) => !mayGiveGroup(maker, group))
   if (foreign < 0) return Effect.void
   const detail = "This key can give only its own groups, because it does not have rules.write."

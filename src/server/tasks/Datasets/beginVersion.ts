@@ -194,13 +194,11 @@ export const beginVersion = Effect.fnUntraced(function* (sql: SqlClient.SqlClien
 
   return {
     /**
-     * Removes the base's examples with these ids or inputs. Returns the positions of inputs and ids that the base does not have.
-     * Call it before the first `put`.
+     * Removes the base's examples with these ids and inputs. Returns the pointers of those that the base does not have. Call it before the
+     * first `put`.
      */
-    remove: Effect.fnUntraced(function* (selected: ReadonlyArray<ExampleId | JsonObject>) {
-      const keys = selected.map((one) => (typeof one === "string" ? one : inputDigest(task_id, one)))
-      const ids = selected.filter((one) => typeof one === "string")
-      const digests = keys.filter((_, index) => typeof selected[index] !== "string")
+    remove: Effect.fnUntraced(function* (ids: ReadonlyArray<ExampleId>, inputs: ReadonlyArray<JsonObject>) {
+      const digests = inputs.map((input) => inputDigest(task_id, input))
       const rows = [
         ...(yield* findByIds(sql, org_id, task_id, version, ids)),
         ...(yield* findSameInputs(sql, org_id, version, digests))
@@ -210,7 +208,9 @@ export const beginVersion = Effect.fnUntraced(function* (sql: SqlClient.SqlClien
       const distinct = [...new Map(rows.map((row) => [row.example_id, row])).values()]
       for (const { digest } of distinct) removed.set(digest, (removed.get(digest) ?? 0) + 1)
       yield* end(distinct)
-      return keys.flatMap((key, index) => (found.has(key) ? [] : [index]))
+      const missing = (keys: ReadonlyArray<string>, list: string) =>
+        keys.flatMap((key, index) => (found.has(key) ? [] : [`#/${list}/${index}`]))
+      return [...missing(ids, "remove"), ...missing(digests, "remove_inputs")]
     }),
     /** Adds an example to the version. It replaces the base's examples with the same input, and one that was put before. */
     put: (example: NewExample) =>

@@ -28,7 +28,8 @@ layer(service(), { excludeTestServices: true })("Removing examples from a datase
           payload: {
             base_dataset_id: dataset.id,
             // By ID, by input, and one of them twice.
-            remove: [one.id, { text: "two" }, { text: "one" }],
+            remove: [one.id],
+            remove_inputs: [{ text: "two" }, { text: "one" }],
             examples: sortingExamples(["four", "other"], ["three", "other"])
           }
         })
@@ -68,25 +69,32 @@ layer(service(), { excludeTestServices: true })("Removing examples from a datase
         const { admin: stranger } = yield* createTeamClients("owner of another example")
         const theirs = yield* createSortingTask(stranger, ["one", "billing"])
         const { examples } = yield* stranger.datasets.listExamples({ params: { id: theirs.dataset.id } })
-        const remove = (...selected: ReadonlyArray<ExampleId | { readonly text: string }>) =>
-          admin.datasets.create({ params, payload: { base_dataset_id: dataset.id, remove: selected } })
-        const refused = yield* Effect.flip(remove({ text: "one" }, { text: "three" }, examples[0]!.id))
+        const remove = (texts: ReadonlyArray<string>, ids: ReadonlyArray<ExampleId> = []) =>
+          admin.datasets.create({
+            params,
+            payload: {
+              base_dataset_id: dataset.id,
+              remove: ids,
+              remove_inputs: texts.map((text) => ({ text }))
+            }
+          })
+        const refused = yield* Effect.flip(remove(["one", "three"], [examples[0]!.id]))
         assert.strictEqual(refused._tag, "INVALID_INPUT")
-        assert.deepStrictEqual(pointersOf(refused), ["#/remove/1", "#/remove/2"])
-        const all = yield* Effect.flip(remove({ text: "one" }, { text: "two" }))
+        assert.deepStrictEqual(pointersOf(refused), ["#/remove/0", "#/remove_inputs/1"])
+        const all = yield* Effect.flip(remove(["one", "two"]))
         assert.strictEqual(all._tag, "INVALID_INPUT")
-        assert.deepStrictEqual(pointersOf(all), ["#/remove"])
-        assert.strictEqual(yield* tagOf(remove()), "INVALID_REQUEST")
+        assert.deepStrictEqual(pointersOf(all), ["#/examples"])
+        assert.strictEqual(yield* tagOf(remove([])), "INVALID_REQUEST")
         // Nothing was changed.
         const { datasets } = yield* admin.datasets.list({ params })
         assert.lengthOf(datasets, 1)
         const { dataset_id } = yield* admin.tasks.get({ params })
         assert.strictEqual(dataset_id, dataset.id)
         // An example of an earlier version is not in the base.
-        const second = yield* remove({ text: "one" })
+        const second = yield* remove(["one"])
         const again = admin.datasets.create({
           params,
-          payload: { base_dataset_id: second.id, remove: [{ text: "one" }] }
+          payload: { base_dataset_id: second.id, remove_inputs: [{ text: "one" }] }
         })
         assert.strictEqual(yield* tagOf(again), "INVALID_INPUT")
       })
