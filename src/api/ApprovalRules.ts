@@ -312,7 +312,7 @@ export class ApprovalRulesApi extends HttpApiGroup.make("approvalRules")
           identifier: "testApprovalRules",
           summary: "Test rules on past steps",
           description: `Evaluates rules on every step that was submitted in a window of time, and compares their decisions with the recorded ones. Changes nothing. Returns JSON Lines: \`step\` for each step about which a person decided otherwise (at most ${MAX_LISTED_STEPS.toLocaleString("en-US")} for each finding, newest first), \`progress\` from time to time, and last \`result\` with the totals. Without that line the test is incomplete. A step counts with its first decision and with what became of its approval; a time-out and the end of a session are no person's decision. An organization can run ${MAX_RULE_TESTS} tests at a time on each replica; a further one fails with 429 \`RATE_LIMITED\`.`,
-          transform: describeLines("Findings, progress and the result, as JSON Lines.")
+          transform: describeLines("Findings, progress and the result.", { component: "RuleTestReport" })
         })
       ),
     HttpApiEndpoint.get("suggest", "/suggestions", {

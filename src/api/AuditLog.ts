@@ -6,10 +6,10 @@ import { AuditEntryId, KeyId } from "../domain/Ids.ts"
 import { timestamp } from "../domain/Time.ts"
 import { isVisibleLine } from "../domain/VisibleText.ts"
 import { Authentication, requires } from "./Authorization.ts"
-import { describeLines } from "./describeLines.ts"
+import { describeLines, linesQuery } from "./describeLines.ts"
 import { RequestBody } from "./Middleware.ts"
 import { listOrder, searchWords } from "./listQuery.ts"
-import { numberCursor, page, pageQuery } from "./Pagination.ts"
+import { NUMBER_CURSOR, numberCursor, page, pageQuery } from "./Pagination.ts"
 
 /** The filters of the list. */
 export const auditFilter = {
@@ -24,6 +24,9 @@ export const auditFilter = {
   order: listOrder
 }
 export type AuditFilter = Schema.Struct.Type<typeof auditFilter>
+
+/** A position of the chain, in a cursor. */
+const ChainPosition = Schema.String.check(Schema.isPattern(new RegExp(NUMBER_CURSOR, "u")))
 
 /** A page of entries of the audit log. */
 export const AuditEntryPage = page("entries", AuditEntry, AuditEntryId)
@@ -44,6 +47,7 @@ export class AuditLogApi extends HttpApiGroup.make("auditLog")
       ),
     HttpApiEndpoint.get("export", "/export", {
       query: {
+        ...linesQuery(ChainPosition),
         after: Schema.optionalKey(
           numberCursor(
             "Only entries after this position of the chain, such as the last one of an earlier export.",
@@ -60,7 +64,7 @@ export class AuditLogApi extends HttpApiGroup.make("auditLog")
           summary: "Export the audit log",
           description:
             "Streams the entries with their hash chain as JSON Lines, one entry per line, oldest first. `countersign audit verify` verifies them. Entries past their retention are missing at the beginning.",
-          transform: describeLines("The entries, as JSON Lines.")
+          transform: describeLines("The entries.", { noun: "entries", order: "oldest" })
         })
       ),
     HttpApiEndpoint.get("getCheckpoint", "/checkpoint", {

@@ -5,7 +5,7 @@ import { CreatedDataset, Dataset, Example, JsonObject } from "../domain/tasks/Da
 import { ChatExample, PreferenceForm, PreferencePair } from "../domain/tasks/TrainingExample.ts"
 import { DatasetId, ExampleId, ReleaseId, TaskId } from "../domain/Ids.ts"
 import { Authentication, requires } from "./Authorization.ts"
-import { describeLines } from "./describeLines.ts"
+import { describeLines, linesQuery } from "./describeLines.ts"
 import { Idempotent, idempotencyHeaders, RequestBody } from "./Middleware.ts"
 import { page, pageQuery } from "./Pagination.ts"
 import {
@@ -130,6 +130,7 @@ export class DatasetsApi extends HttpApiGroup.make("datasets")
       ),
     HttpApiEndpoint.get("export", "/datasets/:id/export", {
       params: { id: DatasetId.annotateKey({ description: "The dataset version's ID." }) },
+      query: linesQuery(ExampleId),
       // 8 MiB of numbers such as 1e20 take five times as much when written out.
       success: HttpApiSchema.StreamNdjson({ schema: Example, maxElementBytes: "64 MiB" }),
       error: NotFound
@@ -140,12 +141,12 @@ export class DatasetsApi extends HttpApiGroup.make("datasets")
           identifier: "exportDataset",
           summary: "Export a dataset version",
           description: "Streams the whole version as JSON Lines, one example per line, newest first.",
-          transform: describeLines("The examples, as JSON Lines.")
+          transform: describeLines("The examples.", { noun: "examples" })
         })
       ),
     HttpApiEndpoint.get("exportChats", "/datasets/:id/export/chats", {
       params: { id: DatasetId.annotateKey({ description: "The dataset version's ID." }) },
-      query: { release_id: promptRelease },
+      query: { ...linesQuery(ExampleId), release_id: promptRelease },
       success: HttpApiSchema.StreamNdjson({ schema: ChatExample, maxElementBytes: "64 MiB" }),
       error: NotFound
     })
@@ -156,12 +157,13 @@ export class DatasetsApi extends HttpApiGroup.make("datasets")
           summary: "Export chats for fine-tuning",
           description:
             "Streams the whole version as JSON Lines for supervised fine-tuning of a chat model, newest first: the messages that a run of the release sends for the example's input, with the instructions and without other examples, and the right answer. Protected values are removed.",
-          transform: describeLines("The chats, as JSON Lines.")
+          transform: describeLines("The chats.", { noun: "chats" })
         })
       ),
     HttpApiEndpoint.get("exportPreferences", "/datasets/:id/export/preferences", {
       params: { id: DatasetId.annotateKey({ description: "The dataset version's ID." }) },
       query: {
+        ...linesQuery(ExampleId),
         release_id: promptRelease,
         form: Schema.optionalKey(PreferenceForm).annotateKey({
           description: "The form of the lines. Default `openai`."
@@ -177,7 +179,7 @@ export class DatasetsApi extends HttpApiGroup.make("datasets")
           summary: "Export preference pairs",
           description:
             "Streams the version's promoted corrections beside the answers that they correct, as JSON Lines for direct preference optimization (DPO), newest first. The prompts are those of exported chats. A correction of a run that failed, or that has been deleted, has no pair. Protected values are removed.",
-          transform: describeLines("The pairs, as JSON Lines.")
+          transform: describeLines("The pairs.", { noun: "pairs" })
         })
       )
   )

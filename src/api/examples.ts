@@ -431,6 +431,23 @@ const decisionResult = {
   problem: null
 }
 
+const ruleTestStep = {
+  type: "step",
+  finding: "rejected_would_run",
+  approval_id: ids.approval,
+  session_id: ids.session,
+  step_id: step.step_id,
+  task_id: null,
+  tool: step.tool,
+  action_class: step.action_class,
+  requested_at: "2026-11-21T05:00:02.250Z",
+  decided_at: "2026-11-21T05:04:40.001Z",
+  decided_by: ada,
+  comment: "Not without the receipt.",
+  rule_index: 0,
+  reason: "Small refunds need no person."
+}
+
 const redactionPattern = { name: "Employee number", pattern: "\\bEMP-[0-9]{6}\\b" }
 
 const rule = {
@@ -802,21 +819,26 @@ export const schemaExamples: Readonly<Record<string, Schema.Json>> = {
     ],
     since: "2026-10-22T00:00:00.000Z"
   },
-  RuleTestLine: {
-    type: "step",
-    finding: "rejected_would_run",
-    approval_id: ids.approval,
-    session_id: ids.session,
-    step_id: step.step_id,
-    task_id: null,
-    tool: step.tool,
-    action_class: step.action_class,
-    requested_at: "2026-11-21T05:00:02.250Z",
-    decided_at: "2026-11-21T05:04:40.001Z",
-    decided_by: ada,
-    comment: "Not without the receipt.",
-    rule_index: 0,
-    reason: "Small refunds need no person."
+  RuleTestLine: ruleTestStep,
+  RuleTestReport: {
+    steps: [ruleTestStep],
+    result: {
+      type: "result",
+      since: "2026-10-22T00:00:00.000Z",
+      until: "2026-11-21T00:00:00.000Z",
+      steps: 240,
+      recorded: { allow: 200, reject: 0, require_approval: 40 },
+      tested: { allow: 210, reject: 0, require_approval: 30 },
+      changes: [{ recorded: "require_approval", tested: "allow", steps: 10 }],
+      more_questions: 0,
+      fewer_questions: 10,
+      approvals: { approved: 38, rejected: 2, timed_out: 0, session_closed: 0, other: 0, pending: 0 },
+      same_as_person: 9,
+      rejected_would_run: 1,
+      approved_would_be_rejected: 0,
+      unlisted: 0,
+      warnings: []
+    }
   },
   ShadowApprovalRules: {
     active: true,

@@ -57,6 +57,7 @@ export {
   RuleTestFinding,
   RuleTestLine,
   RuleTestProgress,
+  RuleTestReport,
   RuleTestResult,
   RuleTestStep
 } from "../domain/approvals/RuleTest.ts"

@@ -1,4 +1,4 @@
-import { Context, SchemaAST } from "effect"
+import { Context, Schema, SchemaAST } from "effect"
 import { HttpApi, type HttpApiEndpoint, OpenApi } from "effect/http-api"
 import { MAX_STEP_WAIT_SECONDS } from "./AgentSessions.ts"
 import { Api } from "./Api.ts"
@@ -25,6 +25,7 @@ import {
 import { headersOf, responseHeaders } from "./openApiDocument/responseHeaders.ts"
 import { refer, sharedSchemas } from "./openApiDocument/sharedSchemas.ts"
 import { discriminate, namesOf, open, referTo, simplify } from "./openApiDocument/simplify.ts"
+import { RuleTestReport } from "../domain/approvals/RuleTest.ts"
 import { MAX_QUALITY_DAYS } from "../domain/tasks/FeedbackQuality.ts"
 import { MAX_FILTERED_DURATION_MS } from "./Runs.ts"
 import { DEFAULT_MAX_ERROR, MAX_ERROR_LIMITS } from "./ApprovalRules.ts"
@@ -32,6 +33,13 @@ import { DEFAULT_QUALITY_DAYS } from "./Feedback.ts"
 import { DEFAULT_HOOK_WAIT_SECONDS, MAX_HOOK_WAIT_SECONDS } from "./Hooks.ts"
 import { DEFAULT_LIMIT, MAX_LIMIT, NUMBER_CURSOR } from "./Pagination.ts"
 import { webhookDocs, webhookSchemas } from "./webhookDocs.ts"
+
+/** The generator knows no component that only a transform refers to. */
+const ruleTestReport = rebuild(
+  simplify(Schema.toJsonSchemaDocument(RuleTestReport).definitions["RuleTestReport"]),
+  (node) =>
+    typeof node["$ref"] === "string" ? { ...node, $ref: node["$ref"].replace("#/$defs/", SCHEMAS) } : node
+)
 
 /** Every operation, by an API key or by a feedback token. */
 const DocumentedApi = Api.addHttpApi(EndUserFeedbackApi)
@@ -82,7 +90,7 @@ export const openApiDocument = (): OpenApi.OpenAPISpec => {
     ...problems,
     ...pages,
     ...sharedSchemas,
-    ...record(rebuild(webhookSchemas, refer))
+    ...record(rebuild({ ...webhookSchemas, RuleTestReport: ruleTestReport }, refer))
   }
   const openPaths = record(rebuild(simplePaths, (node) => referTo(pageNames, node)))
   const closed = usedSchemas(components, ownRequests(openPaths))

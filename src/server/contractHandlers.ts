@@ -1,5 +1,5 @@
 /** The handlers of the API contract: each takes the input of an operation apart, calls one method and shapes the response. */
-import { Effect, Layer, Option, Redacted, type Schema } from "effect"
+import { Effect, Layer, Option, Redacted, Schema, Stream } from "effect"
 import { HttpEffect, HttpServerResponse } from "effect/http"
 import { ApprovalPage } from "../api/AgentApprovals.ts"
 import { AgentSessionPage } from "../api/AgentSessions.ts"
@@ -21,7 +21,11 @@ import { TaskPage, TRACE_HEADER } from "../api/Tasks.ts"
 import { TelemetryDeliveries } from "../api/TelemetryDestinations.ts"
 import { type TraceId } from "../domain/Ids.ts"
 import { stepWarnings } from "../domain/approvals/AgentSession.ts"
+import { type RuleTestLine, RuleTestReport } from "../domain/approvals/RuleTest.ts"
 import { readHookInput } from "../domain/hooks/HookInput.ts"
+import { ChainedAuditEntry } from "../domain/identity/ChainedAuditEntry.ts"
+import { Example } from "../domain/tasks/Dataset.ts"
+import { ChatExample, PreferencePair } from "../domain/tasks/TrainingExample.ts"
 import { Approvals } from "./approvals/Approvals.ts"
 import { Claims } from "./approvals/Claims.ts"
 import { DecisionWaits } from "./approvals/DecisionWaits.ts"
@@ -38,6 +42,7 @@ import { STREAM_HEADERS } from "./approvals/sseFrames.ts"
 import { Deletions } from "./deletion/Deletions.ts"
 import { RetentionSettings } from "./deletion/RetentionSettings.ts"
 import { layerGroup } from "./http/layerGroup.ts"
+import { respondLines, respondSummary } from "./http/respondLines.ts"
 import { ApiKeys } from "./identity/ApiKeys.ts"
 import { Audit } from "./identity/Audit.ts"
 import { AuditChain } from "./identity/AuditChain.ts"
@@ -94,6 +99,15 @@ const respondNotificationEndpoints = jsonResponse(NotificationEndpoints)
 const respondNotificationDeliveries = jsonResponse(NotificationDeliveries)
 const respondTelemetryDeliveries = jsonResponse(TelemetryDeliveries)
 const respondAuditEntryPage = jsonResponse(AuditEntryPage)
+
+const respondExamples = respondLines("examples", Example)
+const respondChats = respondLines("chats", ChatExample)
+const respondPairs = respondLines("pairs", PreferencePair)
+const respondChain = respondLines("entries", ChainedAuditEntry)
+const respondRuleTest = respondSummary(RuleTestReport, (lines: ReadonlyArray<RuleTestLine>) => ({
+  steps: lines.filter(({ type }) => type === "step"),
+  result: lines.find(({ type }) => type === "result")
+}))
 
 /** The handlers of the public API, by group. */
 export const layerContractHandlers = Layer.mergeAll(
@@ -159,10 +173,19 @@ export const layerContractHandlers = Layer.mergeAll(
           Effect.flatMap(datasets.examples(params.id, query), ({ items, next_cursor }) =>
             respondExamplePage({ examples: items, next_cursor })
           ),
-        export: ({ params }) => datasets.export(params.id),
-        exportChats: ({ params, query }) => training.chats(params.id, query),
+        export: ({ params, query }) =>
+          Effect.flatMap(datasets.export(params.id, query.cursor), (examples) =>
+            respondExamples(
+              Stream.map(examples, (one) => ({ id: one.id, line: Option.some(one) })),
+              query
+            )
+          ),
+        exportChats: ({ params, query }) =>
+          Effect.flatMap(training.chats(params.id, query), (chats) => respondChats(chats, query)),
         exportPreferences: ({ params, query: { form = "openai", ...options } }) =>
-          training.preferences(params.id, { ...options, form })
+          Effect.flatMap(training.preferences(params.id, { ...options, form }), (pairs) =>
+            respondPairs(pairs, options)
+          )
       })
   ),
   layerGroup(Api, "comparisons", { comparisons: Comparisons }, (handlers, { comparisons }) =>
@@ -331,7 +354,7 @@ export const layerContractHandlers = Layer.mergeAll(
       handlers.handleAll({
         get: () => rules.list,
         replace: ({ payload }) => rules.replace(payload),
-        test: ({ payload }) => tests.test(payload),
+        test: ({ payload }) => Effect.flatMap(tests.test(payload), respondRuleTest),
         suggest: ({ query }) => suggestions.suggest(query),
         getShadow: () => shadow.get,
         replaceShadow: ({ payload }) => shadow.replace(payload),
@@ -414,7 +437,13 @@ export const layerContractHandlers = Layer.mergeAll(
         Effect.flatMap(audit.list(query), ({ items, next_cursor }) =>
           respondAuditEntryPage({ entries: items, next_cursor })
         ),
-      export: ({ query }) => chain.export(query.after ?? 0),
+      export: ({ query }) =>
+        Effect.flatMap(chain.export(Number(query.cursor ?? query.after ?? 0)), (entries) =>
+          respondChain(
+            Stream.map(entries, (entry) => ({ id: String(entry.position), line: Option.some(entry) })),
+            query
+          )
+        ),
       getCheckpoint: () => chain.checkpoint
     })
   )

@@ -98,6 +98,13 @@ export const RuleTestResult = Schema.Struct({
 export type RuleTestResult = typeof RuleTestResult.Type
 
 /** A line of the response to a test of rules. */
+export const RuleTestReport = Schema.Struct({
+  steps: Schema.Array(RuleTestStep)
+    .check(documented({ maxItems: 2 * MAX_LISTED_STEPS }))
+    .annotateKey({ description: "The steps about which a person decided otherwise, newest first." }),
+  result: RuleTestResult.annotateKey({ description: "The totals." })
+}).annotate({ identifier: "RuleTestReport", description: "A test of rules as one JSON body." })
+
 export const RuleTestLine = Schema.Union([RuleTestStep, RuleTestProgress, RuleTestResult]).annotate({
   identifier: "RuleTestLine",
   description: "A line of a test of rules, by its `type`."

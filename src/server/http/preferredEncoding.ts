@@ -8,8 +8,18 @@ const weightOf = (parameters: ReadonlyArray<string>): number => {
   return /^q=(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?)$/.test(weight) ? Number(weight.slice(2)) : 0
 }
 
-/** The most entries of an `Accept-Encoding` header that are read. Browsers send five. */
+/** The most entries of a header that are read. Browsers send five. */
 const MAX_ENTRIES = 20
+
+/** The weights of what a header such as `Accept` or `Accept-Encoding` names (RFC 9110, 12.4.2). */
+export const weightsOf = (accepted: string): ReadonlyMap<string, number> => {
+  const weights = new Map<string, number>()
+  for (const entry of accepted.toLowerCase().split(",", MAX_ENTRIES)) {
+    const [name = "", ...parameters] = entry.split(";").map((part) => part.replaceAll(/\s/g, ""))
+    if (name !== "") weights.set(name === "x-gzip" ? "gzip" : name, weightOf(parameters))
+  }
+  return weights
+}
 
 /**
  * The coding that a client prefers of the available ones, by the weights of its `Accept-Encoding` header (RFC 9110, 12.5.3); of
@@ -19,11 +29,7 @@ export const preferredEncoding = (
   accepted: string,
   available: ReadonlyArray<ContentCoding> = ["br", "gzip"]
 ): ContentCoding | "identity" => {
-  const weights = new Map<string, number>()
-  for (const entry of accepted.toLowerCase().split(",", MAX_ENTRIES)) {
-    const [coding = "", ...parameters] = entry.split(";").map((part) => part.replaceAll(/\s/g, ""))
-    if (coding !== "") weights.set(coding === "x-gzip" ? "gzip" : coding, weightOf(parameters))
-  }
+  const weights = weightsOf(accepted)
   let chosen: ContentCoding | "identity" = "identity"
   // A client that does not name `identity` accepts it, but prefers every coding that it names.
   let best = weights.get("identity") ?? 0

@@ -1,3 +1,4 @@
+import type { Option } from "effect"
 import type { SqlClient, Statement } from "effect/sql"
 import { DEFAULT_LIMIT, type PageRequest } from "../../api/Pagination.ts"
 
@@ -5,6 +6,12 @@ import { DEFAULT_LIMIT, type PageRequest } from "../../api/Pagination.ts"
 export interface Page<Item, Id> {
   readonly items: ReadonlyArray<Item>
   readonly next_cursor: Id | null
+}
+
+/** A position in an export, and the line there, if there is one. */
+export interface ExportedLine<A> {
+  readonly id: string
+  readonly line: Option.Option<A>
 }
 
 /**

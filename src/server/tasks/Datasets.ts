@@ -69,15 +69,23 @@ export class Datasets extends Context.Service<
       id: DatasetId,
       request: PageRequest<ExampleId>
     ) => Effect.Effect<Page<Example, ExampleId>, NotFound, Authorized<"datasets.read">>
-    /** Streams all examples of a version, newest first and without secrets. Reads one page at a time, as the stream is consumed. */
+    /**
+     * Streams the examples of a version that follow `after`, by default all, newest first and without secrets. Reads one page at a time, as
+     * the stream is consumed.
+     */
     readonly export: (
-      id: DatasetId
+      id: DatasetId,
+      after?: ExampleId
     ) => Effect.Effect<Stream.Stream<Example>, NotFound, Authorized<"datasets.read">>
     /**
      * Like `export`, for the operator's command line, which has no API key. It cannot decrypt credentials, and removes
      * only other secrets.
      */
-    readonly exportFor: (org_id: OrgId, id: DatasetId) => Effect.Effect<Stream.Stream<Example>, NotFound>
+    readonly exportFor: (
+      org_id: OrgId,
+      id: DatasetId,
+      after?: ExampleId
+    ) => Effect.Effect<Stream.Stream<Example>, NotFound>
     /**
      * Creates the first version from examples, or the next version by removing examples from `base_dataset_id` and adding others; see
      * `derive`. Removes protected values from the examples.
@@ -165,10 +173,13 @@ export class Datasets extends Context.Service<
         if (version?.task_id !== task_id) return yield* invalidCursor
       })
 
-      const exportFor = Effect.fn("Datasets.exportFor")(function* (org_id: OrgId, id: DatasetId) {
+      const exportFor = Effect.fn("Datasets.exportFor")(function* (
+        org_id: OrgId,
+        id: DatasetId,
+        first?: ExampleId
+      ) {
         const version = yield* requireVersion(org_id, id)
         const known = yield* secrets.forOrg(org_id)
-        const first: ExampleId | undefined = undefined
         const examples = Stream.paginate(first, (after: ExampleId | undefined) =>
           readExamples(sql, org_id, version, { after, limit: EXPORT_BATCH_SIZE }).pipe(
             Effect.orDie,
@@ -210,11 +221,11 @@ export class Datasets extends Context.Service<
           )
           return { items: examples, next_cursor: next }
         }),
-        export: Effect.fn("Datasets.export")(function* (id) {
+        export: Effect.fn("Datasets.export")(function* (id, after) {
           const principal = yield* Authorized("datasets.read")
           const { task_id, version } = yield* requireVersion(principal.org_id, id)
           yield* atomically(audit.record(principal, "dataset.exported", id, { task_id, version }))
-          return yield* exportFor(principal.org_id, id)
+          return yield* exportFor(principal.org_id, id, after)
         }),
         exportFor,
         create: Effect.fn("Datasets.create")(function* (

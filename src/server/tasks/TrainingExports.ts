@@ -3,7 +3,7 @@ import { SqlClient } from "effect/sql"
 import { Authorized } from "../../api/Authorization.ts"
 import { notFound } from "../../api/notFound.ts"
 import type { NotFound } from "../../api/Problems.ts"
-import type { DatasetId, FeedbackId, OrgId, ReleaseId, TaskId } from "../../domain/Ids.ts"
+import type { DatasetId, ExampleId, FeedbackId, OrgId, ReleaseId, TaskId } from "../../domain/Ids.ts"
 import type { Principal } from "../../domain/identity/Principal.ts"
 import { isEqualJson } from "../../domain/json/isEqualJson.ts"
 import { redactText } from "../../domain/redaction/Redaction.ts"
@@ -16,6 +16,7 @@ import {
 } from "../../domain/tasks/TrainingExample.ts"
 import { Audit } from "../identity/Audit.ts"
 import { KnownSecrets } from "../secrets/KnownSecrets.ts"
+import type { ExportedLine } from "../store/Pagination.ts"
 import { atomic } from "../store/transaction.ts"
 import { Datasets } from "./Datasets.ts"
 import { findVersion } from "./Datasets/versionRows.ts"
@@ -25,8 +26,10 @@ import { findRelease } from "./Releases/rows.ts"
 import { findTask, readSchemas } from "./Tasks/rows.ts"
 import { rowsOf } from "../store/rows.ts"
 
-/** The instructions of an export. */
+/** The start and the instructions of an export. */
 interface TrainingOptions {
+  /** The last example of the previous page. Default: the export starts with the newest. */
+  readonly cursor?: ExampleId
   /** The release whose instructions the prompts have. Default: the task's live release. */
   readonly release_id?: ReleaseId
 }
@@ -43,7 +46,7 @@ export class TrainingExports extends Context.Service<
     readonly chats: (
       id: DatasetId,
       options: TrainingOptions
-    ) => Effect.Effect<Stream.Stream<ChatExample>, NotFound, Authorized<"datasets.read">>
+    ) => Effect.Effect<Stream.Stream<ExportedLine<ChatExample>>, NotFound, Authorized<"datasets.read">>
     /**
      * Streams the promoted corrections of a version beside the answers that they correct, newest first. Examples that no run was corrected
      * for, and corrections of runs that failed or whose answer was the same, have no pair.
@@ -51,7 +54,7 @@ export class TrainingExports extends Context.Service<
     readonly preferences: (
       id: DatasetId,
       options: TrainingOptions & { readonly form: PreferenceForm }
-    ) => Effect.Effect<Stream.Stream<PreferencePair>, NotFound, Authorized<"feedback.read">>
+    ) => Effect.Effect<Stream.Stream<ExportedLine<PreferencePair>>, NotFound, Authorized<"feedback.read">>
   }
 >()("countersign/server/tasks/TrainingExports") {
   static readonly layer = Layer.effect(
@@ -81,7 +84,7 @@ export class TrainingExports extends Context.Service<
         principal: Principal,
         id: DatasetId,
         format: string,
-        { release_id }: TrainingOptions
+        { cursor, release_id }: TrainingOptions
       ) {
         const { org_id } = principal
         const version = (yield* Effect.orDie(findVersion(sql, org_id, id))) ?? (yield* notFound("dataset"))
@@ -93,7 +96,7 @@ export class TrainingExports extends Context.Service<
           audit.record(principal, "dataset.exported", id, { task_id, version: version.version, format })
         )
         return {
-          examples: yield* datasets.exportFor(org_id, id),
+          examples: yield* datasets.exportFor(org_id, id, cursor),
           promptOf: (input: JsonObject) => initialMessages(instructions, [], input, answer_schema),
           known
         }
@@ -103,8 +106,11 @@ export class TrainingExports extends Context.Service<
         chats: Effect.fn("TrainingExports.chats")(function* (id, options) {
           const principal = yield* Authorized("datasets.read")
           const { examples, promptOf } = yield* begin(principal, id, "chat", options)
-          return Stream.map(examples, ({ answer, input }): ChatExample => ({
-            messages: [...promptOf(input), { role: "assistant", content: JSON.stringify(answer) }]
+          return Stream.map(examples, ({ answer, id: example, input }) => ({
+            id: example,
+            line: Option.some<ChatExample>({
+              messages: [...promptOf(input), { role: "assistant", content: JSON.stringify(answer) }]
+            })
           }))
         }),
         preferences: Effect.fn("TrainingExports.preferences")(function* (id, options) {
@@ -127,10 +133,8 @@ export class TrainingExports extends Context.Service<
               )
             )
           })
-          return examples.pipe(
-            Stream.mapEffect(pairOf),
-            Stream.filter(Option.isSome),
-            Stream.map(({ value }) => value)
+          return Stream.mapEffect(examples, (example) =>
+            Effect.map(pairOf(example), (line) => ({ id: example.id, line }))
           )
         })
       })
