@@ -1,26 +1,43 @@
 /**
- * Generates clients from `openapi.json` with the usual generators and runs a scenario of some twenty calls with each,
- * the event stream included, against a service (`npm run clients`). Installs the generators below node_modules/.cache
- * first; one that this machine cannot have is skipped with its reason. With `--installed`, as `npm run verify` runs it,
- * nothing is installed.
+ * Generates clients from `openapi.json` with the usual generators, compiles them, and runs a scenario of some twenty calls with each
+ * against a service (`npm run clients`). Installs the generators below node_modules/.cache first; one that this machine cannot have is
+ * skipped with its reason. With `--installed`, as `npm run verify` runs it, no generator is installed.
+ *
+ *     npm run clients -- Java Rust    those of these languages
  */
 import { spawnSync } from "node:child_process"
-import { chmodSync, cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync
+} from "node:fs"
 import { tmpdir } from "node:os"
 import path from "node:path"
 import { fileURLToPath } from "node:url"
 import { freePort } from "../test/support/freePort.ts"
 import { Service } from "./docs/Service.ts"
+import { parseOptions } from "./parseOptions.ts"
 
 const root = fileURLToPath(new URL("..", import.meta.url))
 const document = path.join(root, "openapi.json")
 const scenarios = path.join(root, "scripts", "clients")
 const directory = path.join(root, "node_modules", ".cache", "clients")
-const mayInstall = !process.argv.includes("--installed")
+const { positionals, values } = parseOptions(import.meta.filename, {
+  allowPositionals: true,
+  options: { installed: { type: "boolean", default: false } }
+})
+const mayInstall = !values.installed
 
 const PYTHON = "openapi-python-client==0.29.1"
 const GO = "github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2"
 const GO_RUNTIME = "github.com/oapi-codegen/runtime@v1.8.0"
+const OPENAPI_GENERATOR = "7.25.0"
+const KOTLIN = "2.2.21"
 const TYPESCRIPT = ["openapi-typescript@7.13.0", "openapi-fetch@0.17.0"]
 
 /** Runs a program, and throws with its output if it fails. */
@@ -55,7 +72,143 @@ const venv = path.join(python, "venv")
 const go = path.join(directory, "go")
 const typescript = path.join(directory, "typescript")
 
+/** A local repository of Maven's of its own, so that the place of the generator is known. */
+const maven = path.join(directory, "maven")
+const openApiGenerator = path.join(
+  maven,
+  "org/openapitools/openapi-generator-cli",
+  OPENAPI_GENERATOR,
+  `openapi-generator-cli-${OPENAPI_GENERATOR}.jar`
+)
+const mvn = (cwd: string, ...args: ReadonlyArray<string>) =>
+  run("mvn", ["--quiet", "--batch-mode", `-Dmaven.repo.local=${maven}`, ...args], cwd)
+
+/** A client of OpenAPI Generator's, which it writes to the folder `client`. */
+const generated = (
+  target: Pick<Target, "name" | "scenario"> & {
+    readonly generator: string
+    readonly options: ReadonlyArray<string>
+    readonly compile: (client: string, cwd: string) => void
+    readonly install?: (cwd: string) => void
+  }
+): Target => {
+  const { compile, generator, install, name, options, scenario } = target
+  const cwd = path.join(directory, `openapi-generator-${generator}`)
+  return {
+    name,
+    scenario,
+    cwd,
+    tool: path.join(cwd, "installed"),
+    install: () => {
+      if (!existsSync(openApiGenerator)) {
+        const artifact = `org.openapitools:openapi-generator-cli:${OPENAPI_GENERATOR}`
+        mvn(cwd, "dependency:get", `-Dartifact=${artifact}`, "-Dtransitive=false")
+      }
+      install?.(cwd)
+      writeFileSync(path.join(cwd, "installed"), "")
+    },
+    generate: () => {
+      const client = path.join(cwd, "client")
+      rmSync(client, { recursive: true, force: true })
+      const args = ["generate", "--input-spec", document, "--generator-name", generator, "--output", client]
+      run("java", ["-jar", openApiGenerator, ...args, ...options], cwd)
+      compile(client, cwd)
+    }
+  }
+}
+
+const JAVA_PACKAGES = ["api", "model"].flatMap((part) => [`--${part}-package`, `countersign.${part}`])
+
+/** The Maven project of the Kotlin client: its own build is one of Gradle's. */
+const kotlinProject = `<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>countersign</groupId>
+  <artifactId>clients</artifactId>
+  <version>1</version>
+  <dependencies>
+    ${[
+      ["org.jetbrains.kotlin", "kotlin-stdlib", KOTLIN],
+      ["org.jetbrains.kotlin", "kotlin-reflect", KOTLIN],
+      ["com.fasterxml.jackson.module", "jackson-module-kotlin", "2.20.1"],
+      ["com.fasterxml.jackson.datatype", "jackson-datatype-jsr310", "2.20.1"],
+      ["com.squareup.okhttp3", "okhttp-jvm", "5.3.2"]
+    ]
+      .map(
+        ([group, artifact, version]) =>
+          `<dependency><groupId>${group}</groupId><artifactId>${artifact}</artifactId><version>${version}</version></dependency>`
+      )
+      .join("\n    ")}
+  </dependencies>
+  <build>
+    <sourceDirectory>src/main/kotlin</sourceDirectory>
+    <plugins>
+      <plugin>
+        <groupId>org.jetbrains.kotlin</groupId>
+        <artifactId>kotlin-maven-plugin</artifactId>
+        <version>${KOTLIN}</version>
+        <executions><execution><goals><goal>compile</goal></goals></execution></executions>
+        <configuration><jvmTarget>17</jvmTarget></configuration>
+      </plugin>
+    </plugins>
+  </build>
+</project>
+`
+
+/** Compiles a project of Maven's, with its dependencies beside its classes. */
+const compileMaven = (client: string) =>
+  mvn(client, "-Dmaven.test.skip", "compile", "dependency:copy-dependencies", "-DincludeScope=runtime")
+
+const CLASSES = [path.join("client", "target", "classes"), path.join("client", "target", "dependency", "*")]
+
 const targets: ReadonlyArray<Target> = [
+  generated({
+    name: "Python, by OpenAPI Generator",
+    generator: "python",
+    options: ["--package-name", "countersign"],
+    install: (cwd) => run("python3", ["-m", "venv", "venv"], cwd),
+    compile: (client, cwd) => {
+      run(path.join(cwd, "venv", "bin", "pip"), ["install", "--quiet", client], cwd)
+      cpSync(path.join(scenarios, "generator.py"), path.join(cwd, "scenario.py"))
+    },
+    scenario: [path.join("venv", "bin", "python"), "scenario.py"]
+  }),
+  generated({
+    name: "Rust",
+    generator: "rust",
+    options: ["--additional-properties", "packageName=countersign"],
+    compile: (client, cwd) => {
+      mkdirSync(path.join(client, "examples"))
+      cpSync(path.join(scenarios, "scenario.rs"), path.join(client, "examples", "scenario.rs"))
+      const manifest = path.join(client, "Cargo.toml")
+      const development = `\n[dev-dependencies]\ntokio = { version = "1", features = ["rt", "macros"] }\n`
+      writeFileSync(manifest, readFileSync(manifest, "utf8") + development)
+      run("cargo", ["build", "--quiet", "--example", "scenario"], client, {
+        CARGO_TARGET_DIR: path.join(cwd, "target")
+      })
+    },
+    scenario: [path.join("target", "debug", "examples", "scenario")]
+  }),
+  generated({
+    name: "Java",
+    generator: "java",
+    options: ["--library", "native", "--invoker-package", "countersign", ...JAVA_PACKAGES],
+    compile: (client) => {
+      cpSync(path.join(scenarios, "Scenario.java"), path.join(client, "src", "main", "java", "Scenario.java"))
+      compileMaven(client)
+    },
+    scenario: ["java", "-classpath", CLASSES.join(path.delimiter), "Scenario"]
+  }),
+  generated({
+    name: "Kotlin",
+    generator: "kotlin",
+    options: ["--package-name", "countersign", "--additional-properties", "serializationLibrary=jackson"],
+    compile: (client) => {
+      cpSync(path.join(scenarios, "Scenario.kt"), path.join(client, "src", "main", "kotlin", "Scenario.kt"))
+      writeFileSync(path.join(client, "pom.xml"), kotlinProject)
+      compileMaven(client)
+    },
+    scenario: ["java", "-classpath", CLASSES.join(path.delimiter), "ScenarioKt"]
+  }),
   {
     name: "Python",
     tool: path.join(venv, "bin", "openapi-python-client"),
@@ -138,7 +291,10 @@ const prepare = ({ cwd, install, tool }: Target): string | undefined => {
   }
 }
 
-const ready = targets.filter((target) => {
+const chosen = targets.filter(
+  ({ name }) => positionals.length === 0 || positionals.some((word) => name.includes(word))
+)
+const ready = chosen.filter((target) => {
   const reason = prepare(target)
   if (reason !== undefined) process.stdout.write(`${target.name}: skipped, ${reason}\n`)
   return reason === undefined

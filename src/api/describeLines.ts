@@ -29,7 +29,8 @@ export const describeLines =
     const { "200": streamed, ...others } = operation["responses"] ?? {}
     const { schema: line } = streamed.content["application/x-ndjson"]
     const schema = "noun" in json ? pageOf(json, line) : { $ref: SCHEMAS + json.component }
-    const content = { ...streamed.content, "application/json": { schema } }
+    // Generators of code take the first type.
+    const content = { "application/json": { schema }, ...streamed.content }
     return {
       ...operation,
       description: `${operation["description"]}\n\nThe response is JSON Lines, or with \`accept: application/json\` one JSON body.`,

@@ -1,9 +1,10 @@
 /**
  * The spans that the service exports, and all names in them.
  *
- * `gen_ai.*`: OpenTelemetry's semantic conventions for generative AI, version 1.42.0 of `open-telemetry/semantic-conventions-genai`
+ * `gen_ai.*`: OpenTelemetry's semantic conventions for generative AI, version 0.1.0 of `open-telemetry/semantic-conventions-genai`
  * (gen-ai-spans.md, gen-ai-agent-spans.md, gen-ai-events.md; status Development). They make the inputs and outputs of models and the
- * arguments and results of tools opt-in. Attributes without a convention are named `svc.*`.
+ * arguments and results of tools opt-in. Attributes without a convention are named `svc.*`. Tools count a span with `gen_ai.tool.*` as
+ * the execution of a tool, and one with `gen_ai.*.messages` as a call to a model, so that only these spans have them.
  */
 import type { Schema } from "effect"
 import type { OutcomeStatus, StepDecision, StepDecisionSource } from "../approvals/AgentSession.ts"
@@ -27,7 +28,7 @@ import type { TraceMode } from "./TelemetryDestination.ts"
 import { VERSION } from "../Version.ts"
 
 /** The conventions that `schemaUrl` names. */
-const SCHEMA_URL = "https://opentelemetry.io/schemas/gen-ai/1.42.0"
+const SCHEMA_URL = "https://opentelemetry.io/schemas/gen-ai/0.1.0"
 
 /** Maximum characters of an exported input, answer, arguments or result; a longer one is truncated and marked so. */
 export const MAX_CONTENT_CHARACTERS = 32 * 1024
@@ -67,9 +68,7 @@ export const inputMessages = (value: Schema.Json | undefined): ReadonlyArray<Mes
   value === undefined ? undefined : [{ role: "user", content: JSON.stringify(value) }]
 
 const outputMessages = (value: Schema.Json | undefined): ReadonlyArray<Message> | undefined =>
-  value === undefined
-    ? undefined
-    : [{ role: "assistant", content: JSON.stringify(value), finish_reason: "stop" }]
+  value === undefined ? undefined : [{ role: "assistant", content: JSON.stringify(value) }]
 
 /** The metadata of a model's response. All text is checked: a model server could send any. Counts are null if it sent none. */
 export interface ModelResponse {
@@ -207,8 +206,8 @@ export const runSpans = (run: CompletedRun, mode: TraceMode): ReadonlyArray<Span
         // By which feedback names the run.
         "svc.run.trace_id": run.trace_id,
         "error.type": run.error_type ?? undefined,
-        ...messages("gen_ai.input.messages", inputMessages(run.input)),
-        ...messages("gen_ai.output.messages", outputMessages(run.answer))
+        ...content("svc.run.input", json(run.input)),
+        ...content("svc.run.answer", json(run.answer))
       },
       ...(run.caller === null || caller !== null ? {} : { links: [run.caller] }),
       failed: run.error_type !== null,
@@ -222,12 +221,16 @@ export const runSpans = (run: CompletedRun, mode: TraceMode): ReadonlyArray<Span
 export const callName = ({ model }: Pick<CompletedProviderCall, "model">): string =>
   model === null ? "chat" : `chat ${model}`
 
+/** The provider of a call whose client named only the model. */
+const UNKNOWN_PROVIDER = "unknown"
+
 /** The attributes of a call to a model, without its messages. */
 export const callAttributes = (call: Omit<CompletedProviderCall, "prompt">): Attributes => {
   const { response } = call
   return {
     "gen_ai.operation.name": "chat",
-    "gen_ai.provider.name": call.provider ?? undefined,
+    // The conventions require a provider. A client need not report one.
+    "gen_ai.provider.name": call.provider ?? UNKNOWN_PROVIDER,
     "gen_ai.request.model": call.model ?? undefined,
     "gen_ai.request.temperature": double(call.temperature),
     "gen_ai.request.top_p": double(call.top_p),
@@ -243,7 +246,7 @@ export const callAttributes = (call: Omit<CompletedProviderCall, "prompt">): Att
     "gen_ai.usage.input_tokens": response?.input_tokens ?? undefined,
     "gen_ai.usage.output_tokens": response?.output_tokens ?? undefined,
     "gen_ai.usage.cache_read.input_tokens": response?.cached_tokens ?? undefined,
-    "gen_ai.usage.cache_creation.input_tokens": response?.cache_creation_tokens ?? undefined,
+    "gen_ai.usage.cache_write.input_tokens": response?.cache_creation_tokens ?? undefined,
     "gen_ai.usage.reasoning.output_tokens": response?.reasoning_tokens ?? undefined
   }
 }
@@ -266,7 +269,7 @@ const stepSpanId = ({ arguments_digest }: Pick<StepIdentity, "arguments_digest">
 
 const aboutStep = (step: StepIdentity): Attributes => ({
   "gen_ai.conversation.id": step.session_id,
-  "gen_ai.tool.name": step.tool,
+  "svc.tool.name": step.tool,
   "svc.step.id": step.step_id,
   "svc.step.action_class": step.action_class,
   "svc.task.id": step.task_id ?? undefined
@@ -300,7 +303,7 @@ export const stepSpan = (
     "svc.grant.id": step.grant_id ?? undefined,
     "svc.step.arguments_digest": step.arguments_digest,
     "svc.approval.id": step.approval_id ?? undefined,
-    ...content("gen_ai.tool.call.arguments", json(step.arguments))
+    ...content("svc.step.arguments", json(step.arguments))
   }
 })
 
@@ -325,6 +328,7 @@ export const outcomeSpan = (
   attributes: {
     "gen_ai.operation.name": "execute_tool",
     "gen_ai.tool.call.id": step.step_id,
+    "gen_ai.tool.name": step.tool,
     ...aboutStep(step),
     "svc.outcome.status": step.status,
     "svc.claim.attempt": step.attempt,

@@ -1,10 +1,9 @@
 /** The messages of a chat, as the conventions want them in `gen_ai.input.messages` and `gen_ai.output.messages`. */
 
-/** One message. `finish_reason` belongs to messages that the model wrote. */
+/** One message. */
 export interface Message {
   readonly role: string
   readonly content: string
-  readonly finish_reason?: string
 }
 
 /** Ends a text that was cut. */
@@ -32,10 +31,9 @@ export const encodeMessages = (
 
 const encode = (list: ReadonlyArray<Message>): string =>
   JSON.stringify(
-    list.map(({ content, finish_reason, role }) => ({
+    list.map(({ content, role }) => ({
       role,
-      parts: [{ type: "text", content }],
-      ...(finish_reason === undefined ? {} : { finish_reason })
+      parts: [{ type: "text", content }]
     }))
   )
 

@@ -1,6 +1,7 @@
 import type { OrgId } from "../../../domain/Ids.ts"
 import { chargeTokens, rateLimit, takeToken } from "../../../domain/identity/RateLimit.ts"
 import { encodeSpan } from "../../../domain/telemetry/OtlpJson.ts"
+import { withToolAttributes } from "../../../domain/telemetry/toolAttributes.ts"
 import type { Sampling } from "../../../domain/telemetry/SpanSampling.ts"
 import type { TelemetrySignal, TraceMode } from "../../../domain/telemetry/TelemetryDestination.ts"
 import { KeyedBudget } from "../../admission/KeyedBudget.ts"
@@ -257,7 +258,9 @@ export const makeSpanBuffer = ({
         let score: string | undefined
         const admitted = countOf(buffer, recorded)
         try {
-          texts = recorded.make(at, content, format).map((span) => encodeSpan(span, sampling.traceState))
+          texts = recorded
+            .make(at, content, format)
+            .map((span) => encodeSpan(withToolAttributes(span, format.scores), sampling.traceState))
           score = separate === null ? undefined : recorded.score?.(separate.scores, format.trace)
         } catch (fault) {
           texts = []
