@@ -17,11 +17,12 @@ import {
   InsufficientScope,
   KeyEnded,
   LastAdminKey,
+  NameInUse,
   LimitReached,
   NotFound,
   RateLimited
 } from "./Problems.ts"
-import { Name } from "./Text.ts"
+import { PersonName } from "./Text.ts"
 
 const EmailAddress = Schema.String.check(
   Schema.isMaxLength(254),
@@ -40,7 +41,7 @@ const Network = Schema.String.check(
 )
 
 export const NewApiKey = Schema.Struct({
-  name: Name.annotateKey({
+  name: PersonName.annotateKey({
     description:
       "A name that people recognize: 1 to 200 visible characters. Actions are attributed to it, so give each person their own key. No usable key of the organization may have the same name."
   }),
@@ -71,7 +72,7 @@ export const NewApiKey = Schema.Struct({
 export type NewApiKey = typeof NewApiKey.Type
 
 export const ApiKeyChange = Schema.Struct({
-  name: Schema.optionalKey(Name).annotateKey({
+  name: Schema.optionalKey(PersonName).annotateKey({
     description:
       "A new name: 1 to 200 visible characters. No other usable key of the organization may have it. Records of earlier actions keep the name of their time."
   }),
@@ -146,7 +147,7 @@ export class ApiKeysApi extends HttpApiGroup.make("apiKeys")
       headers: idempotencyHeaders,
       payload: NewApiKey,
       success: CreatedApiKey.pipe(HttpApiSchema.status(201)),
-      error: [InsufficientScope, LimitReached]
+      error: [InsufficientScope, LimitReached, NameInUse]
     })
       .middleware(Idempotent)
       .middleware(CredentialFree)
@@ -176,7 +177,7 @@ export class ApiKeysApi extends HttpApiGroup.make("apiKeys")
       params: { id: KeyId.annotateKey({ description: "The API key's ID." }) },
       payload: ApiKeyChange,
       success: ApiKey,
-      error: [InsufficientScope, NotFound, KeyEnded]
+      error: [InsufficientScope, NotFound, KeyEnded, NameInUse]
     })
       .middleware(CredentialFree)
       .middleware(requires("keys.write"))

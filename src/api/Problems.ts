@@ -255,6 +255,13 @@ export class KeyEnded extends problem<KeyEnded>()(
   "The API key was revoked or has expired, so it cannot be changed."
 ) {}
 
+export class NameInUse extends problem<NameInUse>()(
+  "NAME_IN_USE",
+  409,
+  "Name in use",
+  "A usable API key of the organization has this name, apart from letter case. Choose another, or revoke that key first."
+) {}
+
 export class LastAdminKey extends problem<LastAdminKey>()(
   "LAST_ADMIN_KEY",
   409,
@@ -499,6 +506,16 @@ export class ProviderFailed extends problem<ProviderFailed>()(
   "The model provider failed or timed out, or its answer does not match the answer schema: `reason` and `detail` say which. The run is logged as failed.",
   {
     reason: Schema.optionalKey(ProviderFailureReason).annotateKey({ description: "The kind of failure." }),
+    trace_id: Schema.optionalKey(TraceId).annotateKey({ description: "The `trace_id` of the failed run." })
+  }
+) {}
+
+export class NoExample extends problem<NoExample>()(
+  "NO_EXAMPLE",
+  409,
+  "No example",
+  "The live release has no dataset version or no example that can answer: `detail` says why. The run is logged as failed. Create a dataset version or a release, then run the task again.",
+  {
     trace_id: Schema.optionalKey(TraceId).annotateKey({ description: "The `trace_id` of the failed run." })
   }
 ) {}

@@ -2,10 +2,13 @@ import { Schema } from "effect"
 import { JsonValue } from "../domain/json/JsonValue.ts"
 import { documented } from "../domain/documented.ts"
 import { MAX_URL_LENGTH } from "../domain/network/PublicUrl/UrlRefusal.ts"
-import { isVisibleLine } from "../domain/VisibleText.ts"
+import { isPersonName, isVisibleLine } from "../domain/VisibleText.ts"
 
 /** A name that people read: 1 to 200 visible characters on one line. */
 export const Name = Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(200), isVisibleLine)
+
+/** The name of a person or of an API key. */
+export const PersonName = Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(200), isPersonName)
 
 /** PostgreSQL's text cannot contain NUL, so no stored text does. */
 export const withoutNul = Schema.makeFilter((text: string) => !text.includes("\0"), {

@@ -3,6 +3,9 @@ import { DateTime, Schema, SchemaTransformation } from "effect"
 /** RFC 3339, section 5.6: date and time with an offset. Years 0001 to 9999, the range that PostgreSQL accepts in this form. */
 const RFC_3339 = /^(?!0000)\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$/u
 
+/** RFC 3339 has no hour 24, which `Date` reads as the midnight that follows. */
+const hasItsHour = (text: string): boolean => text.slice(11, 13) !== "24"
+
 /** Whether the month has this day. `Date` alone would read 30 February as 2 March. */
 const isOnCalendar = (text: string): boolean => {
   const midnight = new Date(`${text.slice(0, 10)}T00:00:00Z`)
@@ -18,7 +21,10 @@ const makeTimestamp = (annotations: { readonly description?: string }) =>
         // `format` already documents it.
         toJsonSchema: () => [{}, true]
       }),
-      Schema.makeFilter(isOnCalendar, { expected: "a day that its month has" })
+      Schema.makeFilter(isOnCalendar, { expected: "a day that its month has" }),
+      Schema.makeFilter(hasItsHour, {
+        expected: "an hour from 00 to 23: midnight is 00:00:00 of the next day"
+      })
     )
     .pipe(Schema.decodeTo(Schema.DateTimeUtc, SchemaTransformation.dateTimeUtcFromString))
 

@@ -18,3 +18,26 @@ export const isVisibleLine = Schema.isPattern(
     toJsonSchema: () => [{ pattern: VISIBLE_LINE }, true]
   }
 )
+
+/** Scripts whose orthography has joiners between letters, as in Persian, Hindi or Sinhala. */
+const JOINED = String.raw`[[\p{L}\p{M}]&&[\p{sc=Arab}\p{sc=Syrc}\p{sc=Mong}\p{sc=Deva}\p{sc=Beng}\p{sc=Guru}\p{sc=Gujr}\p{sc=Orya}\p{sc=Taml}\p{sc=Telu}\p{sc=Knda}\p{sc=Mlym}\p{sc=Sinh}\p{sc=Khmr}\p{sc=Mymr}]]`
+
+/** An emoji with its modifiers. */
+const EMOJI = String.raw`\p{RGI_Emoji}`
+
+/**
+ * Joiners that a name needs: U+200C and U+200D between letters of such scripts, and emoji, which have U+200D and U+FE0F within. Elsewhere they
+ * are invisible, and make two names that look equal.
+ */
+const NEEDED_JOINERS = new RegExp(`(?<=${JOINED})[\\u200c\\u200d](?=${JOINED})|${EMOJI}`, "gv")
+
+const isVisible = Schema.is(Schema.String.check(isVisibleLine))
+
+/** Like {@link isVisibleLine}, for names of people: with the joiners of their scripts, and emoji. */
+export const isPersonName = Schema.makeFilter(
+  (text: string) => text.trim() !== "" && isVisible(text.replaceAll(NEEDED_JOINERS, "x")),
+  {
+    expected: "text on one line, not blank, without control, zero-width or bidirectional characters",
+    toJsonSchema: () => [{ pattern: VISIBLE_LINE }, true]
+  }
+)

@@ -138,7 +138,7 @@ export const layerContractHandlers = Layer.mergeAll(
       run: ({ headers, params, payload }) =>
         runs.run(params.id, payload, headers).pipe(
           Effect.tap(({ trace_id }) => setTraceHeader(trace_id)),
-          Effect.tapErrorTag(["PROVIDER_FAILED", "NO_NEAR_EXAMPLE"], ({ trace_id }) =>
+          Effect.tapErrorTag(["PROVIDER_FAILED", "NO_EXAMPLE", "NO_NEAR_EXAMPLE"], ({ trace_id }) =>
             trace_id === undefined ? Effect.void : setTraceHeader(trace_id)
           )
         )

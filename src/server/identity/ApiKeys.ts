@@ -12,6 +12,7 @@ import {
   type KeyEnded,
   type LastAdminKey,
   LimitReached,
+  NameInUse,
   type NotFound,
   type RateLimited
 } from "../../api/Problems.ts"
@@ -113,7 +114,7 @@ export class ApiKeys extends Context.Service<
       input: NewApiKey
     ) => Effect.Effect<
       CreatedKey,
-      InsufficientScope | InvalidRequest | InvalidApiKey | LimitReached,
+      InsufficientScope | InvalidRequest | InvalidApiKey | LimitReached | NameInUse,
       Authorized<"keys.write">
     >
     /**
@@ -126,7 +127,7 @@ export class ApiKeys extends Context.Service<
       change: ApiKeyChange
     ) => Effect.Effect<
       ApiKey,
-      NotFound | KeyEnded | InsufficientScope | InvalidRequest,
+      NotFound | KeyEnded | InsufficientScope | InvalidRequest | NameInUse,
       Authorized<"keys.write">
     >
     /** Sends a link to the email address of a key, unless its owner has confirmed the address already. */
@@ -291,10 +292,10 @@ export class ApiKeys extends Context.Service<
           )
         }
         if (yield* Effect.orDie(isNameInUse(sql, org_id, input.name, now))) {
-          return yield* invalid(
-            "#/name",
-            "A usable key of this organization has this name. Choose another, or revoke that key first."
-          )
+          return yield* new NameInUse({
+            detail:
+              "A usable key of this organization has this name. Choose another, or revoke that key first."
+          })
         }
         return {
           expires_at: yield* expiryWithin(requested.expires_at, maker.expires_at),

@@ -11,12 +11,15 @@ export const containsText = (sql: SqlClient.SqlClient, text: string, part: strin
   sql`strpos(${sql.literal(foldCase(text))}, ${foldedValue(sql, part)}) > 0`
 
 /**
- * Whether two names look alike: apart from letter case, spaces, and forms of a character that Unicode calls compatible (NFKC), such as `é` with
- * a combining accent, full-width letters and no-break spaces. `name` is SQL.
+ * Whether two names look alike: apart from letter case, spaces, joiners and variation selectors, and forms of a character that Unicode calls
+ * compatible (NFKC), such as `é` with a combining accent, full-width letters and no-break spaces. `name` is SQL.
  */
 export const equalsName = (sql: SqlClient.SqlClient, name: string, other: string): Statement.Fragment => {
   const spelling = (text: Statement.Fragment) =>
-    folded(sql, sql`btrim(regexp_replace(normalize(${text}, NFKC), ' +', ' ', 'g'))`)
+    folded(
+      sql,
+      sql`btrim(regexp_replace(translate(normalize(${text}, NFKC), U&'\\200C\\200D\\FE0E\\FE0F', ''), ' +', ' ', 'g'))`
+    )
   return sql`${spelling(sql.literal(name))} = ${spelling(sql`${other}::text`)}`
 }
 

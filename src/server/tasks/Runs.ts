@@ -8,6 +8,7 @@ import {
   type IdempotencyKeyReused,
   InvalidInput,
   type LimitReached,
+  NoExample,
   NoNearExample,
   type NotFound,
   ProviderFailed,
@@ -101,6 +102,7 @@ export class Runs extends Context.Service<
       | InvalidInput
       | LimitReached
       | RateLimited
+      | NoExample
       | NoNearExample
       | ProviderFailed
       | IdempotencyKeyReused
@@ -271,11 +273,13 @@ export class Runs extends Context.Service<
                 Effect.fail(
                   failure.reason === "no_near_example"
                     ? new NoNearExample({ detail: failure.detail, trace_id: run.trace_id })
-                    : new ProviderFailed({
-                        detail: failure.detail,
-                        reason: failure.reason,
-                        trace_id: run.trace_id
-                      })
+                    : failure.reason === "no_example"
+                      ? new NoExample({ detail: failure.detail, trace_id: run.trace_id })
+                      : new ProviderFailed({
+                          detail: failure.detail,
+                          reason: failure.reason,
+                          trace_id: run.trace_id
+                        })
                 )
               )
             )

@@ -43,7 +43,7 @@ layer(turkish, { excludeTestServices: true })("on a database with a Turkish loca
       const taken = yield* Effect.flip(
         admin.apiKeys.create({ payload: { name: "first invoice", preset: "runtime" } })
       )
-      assert.strictEqual(taken._tag, "INVALID_REQUEST")
+      assert.strictEqual(taken._tag, "NAME_IN_USE")
 
       const { id: task_id } = yield* admin.tasks.create({ payload: sortingTask })
       const { trace_id } = yield* admin.tasks.run({

@@ -115,31 +115,33 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
         })
     )
 
-    it.effect("a run without an answer is logged as failed, and the response is 502 with its trace id", () =>
-      Effect.gen(function* () {
-        const sql = yield* SqlClient.SqlClient
-        const countersign = yield* Countersign
-        const { admin } = yield* createTeamClients("no dataset")
-        const task = yield* admin.tasks.create({ payload: sortingTask })
-        const key = yield* countersign.key({ preset: "runtime" }, "no dataset")
-        const failed = yield* send(`/v1/tasks/${task.id}/run`, {
-          key,
-          method: "POST",
-          body: JSON.stringify({ input: { text: "a" } })
+    it.effect(
+      "a run of a task without examples is logged as failed, and the response is 409 with its trace id",
+      () =>
+        Effect.gen(function* () {
+          const sql = yield* SqlClient.SqlClient
+          const countersign = yield* Countersign
+          const { admin } = yield* createTeamClients("no dataset")
+          const task = yield* admin.tasks.create({ payload: sortingTask })
+          const key = yield* countersign.key({ preset: "runtime" }, "no dataset")
+          const failed = yield* send(`/v1/tasks/${task.id}/run`, {
+            key,
+            method: "POST",
+            body: JSON.stringify({ input: { text: "a" } })
+          })
+          assert.strictEqual(failed.status, 409)
+          assert.strictEqual(failed.body["code"], "NO_EXAMPLE")
+          const trace_id = failed.headers.get("x-svc-trace-id")
+          assert.strictEqual(failed.body["trace_id"], trace_id)
+          const rows = yield* sql`SELECT status, answer, failure FROM runs WHERE trace_id = ${trace_id}`
+          assert.deepStrictEqual(rows, [
+            {
+              status: "failed",
+              answer: null,
+              failure: "The release has no dataset. Create the task's first dataset version."
+            }
+          ])
         })
-        assert.strictEqual(failed.status, 502)
-        assert.deepInclude(failed.body, { code: "PROVIDER_FAILED", reason: "no_example" })
-        const trace_id = failed.headers.get("x-svc-trace-id")
-        assert.strictEqual(failed.body["trace_id"], trace_id)
-        const rows = yield* sql`SELECT status, answer, failure FROM runs WHERE trace_id = ${trace_id}`
-        assert.deepStrictEqual(rows, [
-          {
-            status: "failed",
-            answer: null,
-            failure: "The release has no dataset. Create the task's first dataset version."
-          }
-        ])
-      })
     )
 
     it.effect("a run whose dataset version is deleted before it is read fails with the reason", () =>
@@ -152,8 +154,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
         // What a run sees that read its release before the version was deleted.
         yield* sql`DELETE FROM datasets WHERE dataset_id = ${dataset.id}`
         const reason = {
-          _tag: "PROVIDER_FAILED",
-          reason: "no_example",
+          _tag: "NO_EXAMPLE",
           detail: "The release's dataset version was deleted."
         } as const
         assert.deepInclude(yield* Effect.flip(run), reason)
@@ -197,7 +198,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
         const params = { id: task.id }
         const headers = { "idempotency-key": "order-4711" }
         const run = admin.tasks.run({ params, headers, payload: { input: { text: "a" } } })
-        assert.strictEqual((yield* Effect.flip(run))._tag, "PROVIDER_FAILED")
+        assert.strictEqual((yield* Effect.flip(run))._tag, "NO_EXAMPLE")
         const [example] = sortingExamples(["a", "billing"])
         yield* admin.datasets.create({ params, payload: { examples: [example!] } })
         assert.deepStrictEqual((yield* run).answer, { category: "billing" })

@@ -1,5 +1,5 @@
 import { Schema } from "effect"
-import { isVisibleLine } from "../../../domain/VisibleText.ts"
+import { isPersonName } from "../../../domain/VisibleText.ts"
 import type { SingleSignOnSettings } from "../../../domain/identity/SingleSignOnSettings.ts"
 import type { VerifiedPerson } from "../../identity/People.ts"
 
@@ -9,7 +9,7 @@ const MAX_CLAIMED_GROUPS = 1_000
 const MAX_NAME_LENGTH = 150
 const ADDRESS = /^[^\s@<>"\\,;:]+@[^\s@<>"\\,;:]+$/u
 
-const isVisibleText = Schema.is(Schema.String.check(isVisibleLine))
+const isVisibleText = Schema.is(Schema.String.check(isPersonName))
 
 /** A claim that is a line of visible text. */
 const lineOf = (claim: unknown, maxLength: number): string | undefined =>

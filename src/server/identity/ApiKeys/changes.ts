@@ -2,7 +2,7 @@ import { DateTime, Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { ApiKeyChange } from "../../../api/ApiKeys.ts"
 import { notFound } from "../../../api/notFound.ts"
-import { EmailNotVerifiable, KeyEnded, RateLimited } from "../../../api/Problems.ts"
+import { EmailNotVerifiable, KeyEnded, NameInUse, RateLimited } from "../../../api/Problems.ts"
 import type { KeyId } from "../../../domain/Ids.ts"
 import type { Principal } from "../../../domain/identity/Principal.ts"
 import type { Timestamp } from "../../../domain/Time.ts"
@@ -12,7 +12,7 @@ import type { Audit } from "../Audit.ts"
 import type { LinkRequest } from "../EmailAddresses.ts"
 import type { Organizations } from "../Organizations.ts"
 import type { VerificationLinks } from "../VerificationLinks.ts"
-import { invalid, requireRightsOf } from "./keyLimits.ts"
+import { requireRightsOf } from "./keyLimits.ts"
 import { findListedKey, isNameInUse, type KeyRow, toApiKey, updateKey } from "./rows.ts"
 
 /** Dependencies. */
@@ -46,10 +46,10 @@ export const makeKeyChanges = ({ audit, clock, links, organizations, sql, verifi
           const [isRenamed, isReaddressed] = [name !== row.name, email !== row.email]
           if (!isRenamed && !isReaddressed) return row
           if (isRenamed && (yield* isNameInUse(sql, ref.org_id, name, now, id))) {
-            return yield* invalid(
-              "#/name",
-              "Another usable key of this organization has this name. Choose another, or revoke that key first."
-            )
+            return yield* new NameInUse({
+              detail:
+                "Another usable key of this organization has this name. Choose another, or revoke that key first."
+            })
           }
           yield* updateKey(sql, ref, { name, email })
           // Beyond the limit of links the address changes nonetheless: a link can be requested later.
