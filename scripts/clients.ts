@@ -40,6 +40,9 @@ const OPENAPI_GENERATOR = "7.25.0"
 const KOTLIN = "2.2.21"
 const TYPESCRIPT = ["openapi-typescript@7.13.0", "openapi-fetch@0.17.0"]
 
+/** OpenAPI Generator prints megabytes about the document. */
+const MAX_OUTPUT_BYTES = 64 * 1024 * 1024
+
 /** Runs a program, and throws with its output if it fails. */
 const run = (
   program: string,
@@ -50,6 +53,7 @@ const run = (
   const { error, status, stderr, stdout } = spawnSync(program, args, {
     cwd,
     encoding: "utf8",
+    maxBuffer: MAX_OUTPUT_BYTES,
     env: { ...process.env, ...env }
   })
   if (status !== 0) throw new Error(error?.message ?? `${program} ${args.join(" ")}\n${stdout}${stderr}`)
@@ -83,16 +87,20 @@ const openApiGenerator = path.join(
 const mvn = (cwd: string, ...args: ReadonlyArray<string>) =>
   run("mvn", ["--quiet", "--batch-mode", `-Dmaven.repo.local=${maven}`, ...args], cwd)
 
+const withoutDiscriminators = (key: string, value: unknown) => (key === "discriminator" ? undefined : value)
+
 /** A client of OpenAPI Generator's, which it writes to the folder `client`. */
 const generated = (
   target: Pick<Target, "name" | "scenario"> & {
     readonly generator: string
     readonly options: ReadonlyArray<string>
+    /** Whether the generated code can read a union with a discriminator. Default true. */
+    readonly hasDiscriminators?: boolean
     readonly compile: (client: string, cwd: string) => void
     readonly install?: (cwd: string) => void
   }
 ): Target => {
-  const { compile, generator, install, name, options, scenario } = target
+  const { compile, generator, hasDiscriminators = true, install, name, options, scenario } = target
   const cwd = path.join(directory, `openapi-generator-${generator}`)
   return {
     name,
@@ -110,7 +118,10 @@ const generated = (
     generate: () => {
       const client = path.join(cwd, "client")
       rmSync(client, { recursive: true, force: true })
-      const args = ["generate", "--input-spec", document, "--generator-name", generator, "--output", client]
+      const input = path.join(cwd, "openapi.json")
+      const text = readFileSync(document, "utf8")
+      writeFileSync(input, hasDiscriminators ? text : JSON.stringify(JSON.parse(text, withoutDiscriminators)))
+      const args = ["generate", "--input-spec", input, "--generator-name", generator, "--output", client]
       run("java", ["-jar", openApiGenerator, ...args, ...options], cwd)
       compile(client, cwd)
     }
@@ -175,6 +186,8 @@ const targets: ReadonlyArray<Target> = [
   generated({
     name: "Rust",
     generator: "rust",
+    // It takes the property out of the members, which require it.
+    hasDiscriminators: false,
     options: ["--additional-properties", "packageName=countersign"],
     compile: (client, cwd) => {
       mkdirSync(path.join(client, "examples"))
@@ -191,7 +204,11 @@ const targets: ReadonlyArray<Target> = [
   generated({
     name: "Java",
     generator: "java",
-    options: ["--library", "native", "--invoker-package", "countersign", ...JAVA_PACKAGES],
+    // Without the last one it sends an empty list for a list that the caller leaves out.
+    options: [
+      ...["--library", "native", "--invoker-package", "countersign", ...JAVA_PACKAGES],
+      ...["--additional-properties", "containerDefaultToNull=true"]
+    ],
     compile: (client) => {
       cpSync(path.join(scenarios, "Scenario.java"), path.join(client, "src", "main", "java", "Scenario.java"))
       compileMaven(client)
@@ -248,8 +265,18 @@ const targets: ReadonlyArray<Target> = [
       writeFileSync(path.join(go, "go.mod"), "module countersign.test/clients\n\ngo 1.24\n")
       cpSync(path.join(scenarios, "scenario.go"), path.join(go, "scenario.go"))
       const output = path.join("countersign", "client.gen.go")
-      const args = ["-generate", "types,client", "-package", "countersign", "-o", output, document]
-      run(path.join(go, "bin", "oapi-codegen"), args, go)
+      const config = path.join(go, "config.json")
+      writeFileSync(
+        config,
+        JSON.stringify({
+          package: "countersign",
+          output,
+          generate: { models: true, client: true },
+          // Otherwise it leaves out the schemas of the webhooks, whose types it uses.
+          "output-options": { "skip-prune": true }
+        })
+      )
+      run(path.join(go, "bin", "oapi-codegen"), ["-config", config, document], go)
       run("go", ["get", GO_RUNTIME], go)
       run("go", ["build", "-o", "scenario", "."], go)
     },

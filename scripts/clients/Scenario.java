@@ -39,7 +39,7 @@ public final class Scenario {
     OffsetDateTime started = OffsetDateTime.now().minusMinutes(1);
     TasksApi tasks = new TasksApi(admin);
     FeedbackApi feedback = new FeedbackApi(admin);
-    Map<String, Object> schema = Map.of("type", "object");
+    JsonSchema schema = new JsonSchema().type(JsonSchema.TypeEnum.OBJECT);
 
     SavedTask task = tasks.createTask(new NewTask().name("Java").inputSchema(schema).answerSchema(schema), null);
     check(tasks.getTask(task.getId()).getProvider().getActualInstance() instanceof ExamplesProvider, "getTask");
@@ -54,7 +54,7 @@ public final class Scenario {
     CreatedFeedbackToken token = feedback.createFeedbackToken(run.getTraceId(), new NewFeedbackToken());
     new EndUserFeedbackApi(connect(args[0], token.getToken()))
         .submitEndUserFeedback(run.getTraceId(), new EndUserFeedback().scoreValue(0.5));
-    check(feedback.stageFeedback(given.getId()).getStatus().equals("staged"), "stageFeedback");
+    check(feedback.stageFeedback(given.getId()).getStatus() == FeedbackStatus.STAGED, "stageFeedback");
     PromotionPreview preview = feedback.previewPromotion(task.getId(), null, null);
     PromoteRequest promote = new PromoteRequest().baseDatasetId(null)
         .expectedFeedbackRevision(preview.getFeedbackRevision());
@@ -67,14 +67,14 @@ public final class Scenario {
     check(report.getSteps().isEmpty(), "testApprovalRules");
 
     NewApiKey newKey = new NewApiKey().name("Java agent " + task.getId()).preset(Preset.RUNTIME);
-    CreatedApiKey created = new APIKeysApi(admin).createApiKey(newKey, null);
+    CreatedApiKey created = new ApiKeysApi(admin).createApiKey(newKey, null);
     ApiClient agent = connect(args[0], created.getSecret());
     AgentSessionsApi sessions = new AgentSessionsApi(agent);
-    AgentSession session = sessions.createAgentSession(null, new NewAgentSession().taskId(task.getId()));
+    AgentSession session = sessions.createAgentSession(new NewAgentSession().taskId(task.getId()), null);
     StepRequest request = new StepRequest().stepId("one").tool("mail").actionClass("write")
         .arguments(Map.of("to", "ada"));
     GovernedStep step = sessions.submitStep(session.getSessionId(), request);
-    check(step.getDecision().equals("pending") && step.getDecisionSource() == null, "submitStep");
+    check(step.getDecision() == StepDecision.PENDING && step.getDecisionSource() == null, "submitStep");
     String approval = step.getApprovalId();
     ApprovalsApi approvals = new ApprovalsApi(admin);
     List<Approval> pending = approvals

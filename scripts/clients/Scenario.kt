@@ -28,7 +28,8 @@ fun main(args: Array<String>) {
     val feedback = FeedbackApi(baseUrl)
     val sessions = AgentSessionsApi(baseUrl)
     val approvals = ApprovalsApi(baseUrl)
-    val schema = mapOf<String, Any>("type" to "object")
+    // A map: its declared property `type` is not serialized.
+    val schema = JsonSchema().apply { put("type", "object") }
 
     ApiClient.accessToken = adminKey
     val task = tasks.createTask(NewTask(name = "Kotlin", inputSchema = schema, answerSchema = schema))
@@ -44,7 +45,7 @@ fun main(args: Array<String>) {
         EndUserFeedbackApi(baseUrl).submitEndUserFeedback(run.traceId, EndUserFeedback(scoreValue = 0.5))
     }
     ApiClient.accessToken = adminKey
-    check(feedback.stageFeedback(given.id).status == "staged")
+    check(feedback.stageFeedback(given.id).status == FeedbackStatus.staged)
     val preview = feedback.previewPromotion(task.id)
     val promotion = feedback.promoteFeedback(
         task.id,
@@ -59,7 +60,7 @@ fun main(args: Array<String>) {
         val request = StepRequest(stepId = "one", tool = "mail", actionClass = "write", arguments = mapOf("to" to "ada"))
         session to sessions.submitStep(session.sessionId, request)
     }
-    check(step.decision == "pending" && step.decisionSource == null)
+    check(step.decision == StepDecision.pending && step.decisionSource == null)
     val approval = step.approvalId ?: error("an approval")
     refuses(403) { approvals.decideApproval(approval, DecideRequest(decision = Decision.approve)) }
     val decided = by(adminKey) { approvals.decideApproval(approval, DecideRequest(decision = Decision.approve)) }

@@ -39,7 +39,7 @@ func some[A any](value A) *A { return &value }
 func main() {
 	admin := connect(os.Args[2])
 	started := time.Now().Add(-time.Minute)
-	text := api.JsonSchema{Type: "object"}
+	text := api.JsonSchema{Type: some(api.Object)}
 
 	task := ok(admin.CreateTaskWithResponse(ctx, nil, api.NewTask{Name: "Go", InputSchema: text, AnswerSchema: text}))
 	check(task.JSON201 != nil, "createTask", task.Body)
@@ -56,7 +56,7 @@ func main() {
 	run := ok(admin.RunTaskWithResponse(ctx, id, nil, api.NewRun{Input: api.JsonObject{"text": "a"}, Answer: &answer}))
 	check(run.JSON200 != nil && run.JSON200.CreatedAt.After(started), "runTask", run.Body)
 	feedback := ok(admin.CreateFeedbackWithResponse(ctx, nil, api.NewFeedback{
-		InferenceLogId: run.JSON200.TraceId, Score: -1, Correction: &api.JsonObject{"text": "c"},
+		InferenceLogId: run.JSON200.TraceId, Score: some(api.NewFeedbackScoreMinus1), Correction: &api.JsonObject{"text": "c"},
 	}))
 	check(feedback.JSON201 != nil, "createFeedback", feedback.Body)
 	listed := ok(admin.ListFeedbackWithResponse(ctx, &api.ListFeedbackParams{TaskId: &id, CreatedAfter: &started}))

@@ -36,12 +36,13 @@ async fn main() -> Result<(), Failure> {
     new_run.answer = Some(object(json!({ "text": "b" })));
     let run = tasks_api::run_task(&admin, &task.id, new_run, None, None).await?;
     let mut new_feedback: NewFeedback = NewFeedback::new(run.trace_id.clone());
-    new_feedback.score_value = Some(-0.5);
-    new_feedback.correction = Some(object(json!({ "text": "c" })));
+    // `None` leaves the member out, `Some(None)` sends null.
+    new_feedback.score_value = Some(Some(-0.5));
+    new_feedback.correction = Some(Some(object(json!({ "text": "c" }))));
     let feedback = feedback_api::create_feedback(&admin, new_feedback, None).await?;
     let token = feedback_api::create_feedback_token(&admin, &run.trace_id, None).await?;
     let mut opinion = EndUserFeedback::new();
-    opinion.score_value = Some(0.5);
+    opinion.score_value = Some(Some(0.5));
     let visitor = connect(&given[1], &token.token);
     end_user_feedback_api::submit_end_user_feedback(&visitor, &run.trace_id, opinion).await?;
     let staged = feedback_api::stage_feedback(&admin, &feedback.id).await?;
@@ -56,10 +57,10 @@ async fn main() -> Result<(), Failure> {
     let created = api_keys_api::create_api_key(&admin, new_key, None).await?;
     let agent = connect(&given[1], &created.secret);
     let mut new_session = NewAgentSession::new();
-    new_session.task_id = Some(task.id.clone());
-    let session = agent_sessions_api::create_agent_session(&agent, None, Some(new_session)).await?;
+    new_session.task_id = Some(Some(task.id.clone()));
+    let session = agent_sessions_api::create_agent_session(&agent, new_session, None).await?;
     let mut request = StepRequest::new("one".into(), "mail".into(), "write".into());
-    request.arguments = Some(json!({ "to": "ada" }));
+    request.arguments = Some(Some(json!({ "to": "ada" })));
     let step = agent_sessions_api::submit_step(&agent, &session.session_id, request).await?;
     assert_eq!((step.decision, step.decision_source), (StepDecision::Pending, None));
     let approval = step.approval_id.ok_or("an approval")?;
