@@ -37,7 +37,6 @@ const PYTHON = "openapi-python-client==0.29.1"
 const GO = "github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2"
 const GO_RUNTIME = "github.com/oapi-codegen/runtime@v1.8.0"
 const OPENAPI_GENERATOR = "7.25.0"
-const KOTLIN = "2.2.21"
 const TYPESCRIPT = ["openapi-typescript@7.13.0", "openapi-fetch@0.17.0"]
 
 /** OpenAPI Generator prints megabytes about the document. */
@@ -130,41 +129,6 @@ const generated = (
 
 const JAVA_PACKAGES = ["api", "model"].flatMap((part) => [`--${part}-package`, `countersign.${part}`])
 
-/** The Maven project of the Kotlin client: its own build is one of Gradle's. */
-const kotlinProject = `<project xmlns="http://maven.apache.org/POM/4.0.0">
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>countersign</groupId>
-  <artifactId>clients</artifactId>
-  <version>1</version>
-  <dependencies>
-    ${[
-      ["org.jetbrains.kotlin", "kotlin-stdlib", KOTLIN],
-      ["org.jetbrains.kotlin", "kotlin-reflect", KOTLIN],
-      ["com.fasterxml.jackson.module", "jackson-module-kotlin", "2.20.1"],
-      ["com.fasterxml.jackson.datatype", "jackson-datatype-jsr310", "2.20.1"],
-      ["com.squareup.okhttp3", "okhttp-jvm", "5.3.2"]
-    ]
-      .map(
-        ([group, artifact, version]) =>
-          `<dependency><groupId>${group}</groupId><artifactId>${artifact}</artifactId><version>${version}</version></dependency>`
-      )
-      .join("\n    ")}
-  </dependencies>
-  <build>
-    <sourceDirectory>src/main/kotlin</sourceDirectory>
-    <plugins>
-      <plugin>
-        <groupId>org.jetbrains.kotlin</groupId>
-        <artifactId>kotlin-maven-plugin</artifactId>
-        <version>${KOTLIN}</version>
-        <executions><execution><goals><goal>compile</goal></goals></execution></executions>
-        <configuration><jvmTarget>17</jvmTarget></configuration>
-      </plugin>
-    </plugins>
-  </build>
-</project>
-`
-
 /** Compiles a project of Maven's, with its dependencies beside its classes. */
 const compileMaven = (client: string) =>
   mvn(client, "-Dmaven.test.skip", "compile", "dependency:copy-dependencies", "-DincludeScope=runtime")
@@ -214,17 +178,6 @@ const targets: ReadonlyArray<Target> = [
       compileMaven(client)
     },
     scenario: ["java", "-classpath", CLASSES.join(path.delimiter), "Scenario"]
-  }),
-  generated({
-    name: "Kotlin",
-    generator: "kotlin",
-    options: ["--package-name", "countersign", "--additional-properties", "serializationLibrary=jackson"],
-    compile: (client) => {
-      cpSync(path.join(scenarios, "Scenario.kt"), path.join(client, "src", "main", "kotlin", "Scenario.kt"))
-      writeFileSync(path.join(client, "pom.xml"), kotlinProject)
-      compileMaven(client)
-    },
-    scenario: ["java", "-classpath", CLASSES.join(path.delimiter), "ScenarioKt"]
   }),
   {
     name: "Python",
