@@ -9,7 +9,14 @@ describe("the set-up of a checkout", () => {
     const modules = mkdtempSync(path.join(tmpdir(), "countersign-setup-"))
     try {
       const ofPackage = path.join(modules, "undici", "index.js.map")
-      const ofBundle = path.join(modules, ".cache", "countersign", "bundles", "0123456789abcdef", "main.js.map")
+      const ofBundle = path.join(
+        modules,
+        ".cache",
+        "countersign",
+        "bundles",
+        "0123456789abcdef",
+        "main.js.map"
+      )
       for (const file of [ofPackage, ofBundle]) {
         mkdirSync(path.dirname(file), { recursive: true })
         writeFileSync(file, "{}")
