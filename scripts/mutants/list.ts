@@ -187,7 +187,7 @@ export const mutants: ReadonlyArray<Mutant> = [
       "AND coalesce(s.last_decision, s.decision) = n.last_decision"
     ],
     ["AND coalesce(s.last_decision, s.decision) = n.last_decision", ""],
-    ["AND coalesce(s.last_decision, s.decision) = n.old_decision", ""]
+    ["AND coalesce(s.last_decision, s.decision) = n.old_decision RETURNING n.op", "RETURNING n.op"]
   ]),
   ...mutantsOf("server/approvals/SessionWriter/stepChange.ts", "server/approvals/SessionWriter.test.ts", [
     ["ON CONFLICT (org_id, session_id, step_id) DO NOTHING", ""]

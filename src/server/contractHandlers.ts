@@ -1,5 +1,5 @@
 /** The handlers of the API contract: each takes the input of an operation apart, calls one method and shapes the response. */
-import { Effect, Layer, Option, Redacted, Schema, Stream } from "effect"
+import { Effect, Layer, Option, Redacted, type Schema, Stream } from "effect"
 import { HttpEffect, HttpServerResponse } from "effect/http"
 import { ApprovalPage } from "../api/AgentApprovals.ts"
 import { AgentSessionPage } from "../api/AgentSessions.ts"

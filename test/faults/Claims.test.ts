@@ -35,16 +35,17 @@ const startAgent = async (environment: Readonly<Record<string, string>>): Promis
   })
   const lines: Array<string> = []
   const waiting = new Set<() => void>()
-  const ended = once(child, "exit").then(() => {
+  const notifyAll = () => {
     for (const notify of waiting) notify()
-  })
+  }
+  const ended = once(child, "exit").then(notifyAll)
   if (child.stdout === null || child.stdin === null) throw new Error("The agent must have pipes")
   const { stdin } = child
   // Writing to a killed process fails.
   stdin.on("error", () => undefined)
   createInterface({ input: child.stdout }).on("line", (line) => {
     lines.push(line)
-    for (const notify of waiting) notify()
+    notifyAll()
   })
   const line = async (pattern: RegExp): Promise<string | undefined> =>
     await new Promise((done) => {

@@ -3,7 +3,7 @@ import { documentedEnum } from "../documentedEnum.ts"
 import { ClaimId, SessionId, StepId, TaskId } from "../Ids.ts"
 import { Actor } from "../identity/Principal.ts"
 import { JsonValue } from "../json/JsonValue.ts"
-import { timestamp, Timestamp } from "../Time.ts"
+import { timestamp, type Timestamp } from "../Time.ts"
 import { Claim, StepOutcome } from "./AgentSession.ts"
 import { isOwnRequest } from "./ApprovalState.ts"
 

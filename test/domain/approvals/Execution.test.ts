@@ -284,7 +284,7 @@ describe("Execution › toClaim", () => {
     const step = (digest: string) => ({ arguments_digest: digest, step_id: StepId.make("a") })
     fc.assert(
       fc.property(
-        fc.array(fc.constantFrom(..."0123456789abcdef"), { minLength: 64, maxLength: 64 }),
+        fc.array(fc.constantFrom(...Array.from("0123456789abcdef")), { minLength: 64, maxLength: 64 }),
         (digits) => {
           const key = idempotencyKeyOf(digits.join(""))
           assert.match(key, /^[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)

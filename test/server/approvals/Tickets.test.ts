@@ -23,10 +23,12 @@ const startToolServer = Effect.fnUntraced(function* (url: string, orgId: string)
       const body: unknown = JSON.parse(Buffer.concat(chunks).toString())
       const ticket = request.headers["x-countersign-ticket"]
       const options = { keys, issuer, orgId, tool: "payments.refund", arguments: body, used }
-      void verifyTicket(ticket, options).then((result) => {
+      const answer = async () => {
+        const result = await verifyTicket(ticket, options)
         if (result.ok) executed.push(body)
         response.writeHead(result.ok ? 200 : 403).end(result.ok ? "done" : result.reason)
-      })
+      }
+      void answer()
     })
   })
   const port = yield* Effect.acquireRelease(

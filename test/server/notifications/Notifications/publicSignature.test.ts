@@ -15,7 +15,7 @@ const isSignedPublicly = Effect.fnUntraced(function* (seen: SeenRequest | undefi
   const signature = /(?:^| )v1a,(\S+)/.exec(String(headers["webhook-signature"]))?.[1]
   if (signature === undefined) return undefined
   const { keys } = Schema.decodeUnknownSync(KeySet)((yield* send("/.well-known/jwks.json")).body)
-  const content = Buffer.from(`${headers["webhook-id"]}.${headers["webhook-timestamp"]}.${body}`)
+  const content = Buffer.from([headers["webhook-id"], headers["webhook-timestamp"], body].join("."))
   return keys.some((key) =>
     verify(null, content, createPublicKey({ key, format: "jwk" }), Buffer.from(signature, "base64"))
   )
