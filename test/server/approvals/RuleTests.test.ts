@@ -57,7 +57,7 @@ const insertSteps = (org_id: OrgId | undefined, session_id: string, count: numbe
         org_id, session_id, step_id, tool, action_class, arguments_digest, decision, reason, requested_by_id, requested_at
       )
       SELECT ${org_id ?? ""}, ${session_id}, 'seeded ' || n, 'search', 'read', '', 'allow', '', 'key',
-        date_trunc('seconds', now()) - n / 3 * interval '1 second'
+        date_trunc('seconds', now()) - (60 + n / 3) * interval '1 second'
       FROM generate_series(1, ${count}::int) AS n
     `
   )

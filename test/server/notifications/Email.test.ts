@@ -223,7 +223,7 @@ describe("Email", () => {
           yield* rules({
             review_seconds: 7_200,
             expiring_seconds: 3_600,
-            escalation_seconds: 3_600,
+            escalation_seconds: 7_200,
             quorum: [{ group: "finance" }, { group: "legal" }]
           })
           const approval_id = yield* ask()
@@ -235,7 +235,8 @@ describe("Email", () => {
             params: { id: ApprovalId.make(approval_id) },
             payload: { decision: "approve" }
           })
-          for (const count of [4, 5, 8]) {
+          // Expiring, escalated, expiring again, expired.
+          for (const count of [4, 5, 6, 9]) {
             yield* passHour
             yield* Effect.promise(() => server.arrived(count))
           }

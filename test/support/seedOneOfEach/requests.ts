@@ -189,7 +189,7 @@ export const requests: Readonly<
   "apiKeys.update": ({ ids }) => ({ params: { id: ids.spare_key }, body: { name: "renamed" } }),
   "apiKeys.verifyEmail": ({ ids }) => ({ params: { id: ids.spare_key } }),
   "apiKeys.revoke": ({ ids }) => ({ params: { id: ids.spare_key } }),
-  "events.list": () => ({ query: { type: "approval.requested", limit: "1" } }),
+  "events.list": () => ({ query: { type: "approval.requested" } }),
   "auditLog.list": ({ ids }) => ({ query: { target_id: ids.task, actor_id: ids.spare_key } }),
   "auditLog.export": () => ({}),
   "auditLog.getCheckpoint": () => ({})
