@@ -136,7 +136,7 @@ export const governPlugin = (options: GateOptions<Invocation> & UngovernedSettin
   const callbacks: Callbacks = {
     name: "countersign",
 
-    // The kit makes the calls of a response one after the other. All are submitted when the response comes, so that people see them together.
+    // The kit makes the calls of a response one after the other. All are submitted when the response comes, so that people see them together, and claimed when they are executed.
     onEventCallback: async ({ event: { author, content, partial }, invocationContext }) => {
       const calls = (content?.parts ?? []).flatMap(({ functionCall }) =>
         functionCall === undefined || OWN_CALL.test(functionCall.name ?? "") ? [] : [functionCall]
@@ -151,7 +151,7 @@ export const governPlugin = (options: GateOptions<Invocation> & UngovernedSettin
         const input = await validateArguments(schemaOf(tool), args)
         if (!input.isValid || tool === undefined || isUngoverned(tool)) continue
         const call = { id, tool: name, arguments: input.value }
-        const verdict = gate.ask(call, invocation, { signal, wait: false })
+        const verdict = gate.ask(call, invocation, { signal, wait: false, claim: false })
         // An abort is reported where the verdict is used.
         verdict.catch(() => undefined)
         asked.set(keyOf(invocation, id), verdict)
@@ -177,7 +177,11 @@ export const governPlugin = (options: GateOptions<Invocation> & UngovernedSettin
       const call = { id: functionCallId, tool: tool.name, arguments: input.value }
       const early = await asked.take(key)
       const verdict = early?.verdict === "deny" ? early : await gate.ask(call, toolContext, { signal })
-      if (verdict.verdict !== "allow") return { error: verdict.message }
+      if (verdict.verdict !== "allow") {
+        // The kit makes a call again that a later callback has failed: what the first one left is not this one's.
+        await report({ tool, toolArgs, toolContext }, { status: "unknown" })
+        return { error: verdict.message }
+      }
       allowed.set(key, call)
       return undefined
     },

@@ -11,6 +11,7 @@
  */
 import { ToolCallDenied } from "./ToolCallDenied.ts"
 import { type GateOptions, makeToolGate, type ToolCall, type ToolGate } from "./toolGate.ts"
+import { withIdempotencyKey } from "./toolGate/withIdempotencyKey.ts"
 
 export { ToolCallDenied } from "./ToolCallDenied.ts"
 export type * from "./toolGate/publicTypes.ts"
@@ -27,6 +28,8 @@ export interface ToolRun {
 /** The second argument of `execute`. */
 interface ExecutionOptions extends ToolRun {
   readonly abortSignal?: AbortSignal | undefined
+  /** Added by the gate: the same for every attempt of the call. */
+  readonly idempotencyKey?: string
 }
 
 type Execute = (input: unknown, options: ExecutionOptions) => unknown
@@ -41,7 +44,8 @@ const GATE: unique symbol = Symbol("countersign.gate")
 
 /**
  * Returns the tools with an `execute` that asks Countersign first, waits for the person who decides, and reports how the call ended. A
- * denied call throws {@link ToolCallDenied}, which the SDK passes to the model. Tools without `execute` are returned as they are: the SDK
+ * denied call throws {@link ToolCallDenied}, which the SDK passes to the model. The options of the original `execute` have the claim's
+ * `idempotencyKey` too. Tools without `execute` are returned as they are: the SDK
  * does not execute them.
  */
 export const governTools = <Tools extends object>(tools: Tools, options: GateOptions<ToolRun>): Tools => {
@@ -71,7 +75,7 @@ const governed = (gate: Gate, name: string, tool: ExecutableTool): Execute => {
     const answer = await gate.run(
       callOf(input, options),
       options,
-      async () => lastOf(tool.execute(input, options)),
+      async (claim) => lastOf(tool.execute(input, withIdempotencyKey(options, claim))),
       { signal: options.abortSignal }
     )
     if (answer.verdict === "executed") return answer.result
@@ -93,7 +97,7 @@ async function* stream(
   let error: unknown = new Error("The run stopped before the tool ended")
   let isEnded = false
   try {
-    const output = tool.execute(input, options)
+    const output = tool.execute(input, withIdempotencyKey(options, verdict.claim))
     if (isAsyncIterable(output)) {
       for await (const part of output) {
         result = part
@@ -157,7 +161,7 @@ export const pauseForApproval = async ({
   if (gate === undefined) return undefined
   const call = { id: toolCallId, tool: toolName, arguments: input }
   const run = { toolCallId, messages, context: ownValue(toolsContext, toolName) }
-  const verdict = await gate.ask(call, run, { wait: false })
+  const verdict = await gate.ask(call, run, { wait: false, claim: false })
   switch (verdict.verdict) {
     case "allow":
       return undefined

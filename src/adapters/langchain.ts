@@ -92,10 +92,14 @@ export const governMiddleware = <Message>(
 
       let result
       try {
-        result = await handler({ ...request, tool: guardTool(request.tool, id, ungoverned) })
+        const tool = guardTool(request.tool, id, verdict.claim?.idempotency_key, ungoverned)
+        result = await handler({ ...request, tool })
       } catch (error) {
         // The tool itself interrupted the graph: it has not ended.
-        if (isInterrupt(error)) throw error
+        if (isInterrupt(error)) {
+          await gate.suspend(call, request)
+          throw error
+        }
         await gate.report(call, request, { status: "failed", error })
         request.runtime.signal?.throwIfAborted()
         return fail(`${String(error)}\n Please fix your mistakes.`)
@@ -158,7 +162,10 @@ interface CallbackManager {
 
 interface InvokableTool {
   readonly name: string
-  invoke(input: unknown, config?: { readonly callbacks?: CallbackManager | ReadonlyArray<object> }): unknown
+  invoke(
+    input: unknown,
+    config?: { readonly callbacks?: CallbackManager | ReadonlyArray<object>; readonly configurable?: object }
+  ): unknown
 }
 
 const GUARD: unique symbol = Symbol("countersign.guard")
@@ -167,10 +174,15 @@ const isInvokable = (tool: unknown): tool is InvokableTool =>
   typeof tool === "object" && tool !== null && "invoke" in tool && "name" in tool
 
 /**
- * The tool, in which calls of another model fail: of an agent inside it that does not have this middleware, or its own would have replaced the
+ * The tool with the claim's idempotency key in its `configurable`, in which calls of another model fail: of an agent inside it that does not have this middleware, or its own would have replaced the
  * guard.
  */
-const guardTool = (tool: unknown, callId: string, ungoverned: ReadonlyArray<string>): unknown => {
+const guardTool = (
+  tool: unknown,
+  callId: string,
+  idempotencyKey: string | undefined,
+  ungoverned: ReadonlyArray<string>
+): unknown => {
   if (!isInvokable(tool)) return tool
   const { name } = tool
   const invoke: InvokableTool["invoke"] = (input, config) => {
@@ -187,7 +199,11 @@ const guardTool = (tool: unknown, callId: string, ungoverned: ReadonlyArray<stri
       }
     }
     const guards = ungoverned.includes(name) ? [] : [guard]
-    return tool.invoke(input, { ...config, callbacks: replaceGuard(config?.callbacks ?? [], guards) })
+    return tool.invoke(input, {
+      ...config,
+      configurable: { ...config?.configurable, countersign_idempotency_key: idempotencyKey },
+      callbacks: replaceGuard(config?.callbacks ?? [], guards)
+    })
   }
   return Object.assign(Object.create(tool), { invoke })
 }

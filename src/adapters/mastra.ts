@@ -11,6 +11,7 @@
 import { ToolCallDenied } from "./ToolCallDenied.ts"
 import { type GateOptions, makeToolGate, type ToolCall, type ToolGate } from "./toolGate.ts"
 import { validateArguments } from "./toolGate/validateArguments.ts"
+import { withIdempotencyKey } from "./toolGate/withIdempotencyKey.ts"
 import { describeUngoverned, type UngovernedSettings } from "./ungoverned.ts"
 
 export { ToolCallDenied } from "./ToolCallDenied.ts"
@@ -31,6 +32,8 @@ export interface ToolContext {
     readonly suspendPayload?: unknown
   }
   readonly requestContext?: unknown
+  /** Added by the gate: the same for every attempt of the call. */
+  readonly idempotencyKey?: string
   readonly abortSignal?: AbortSignal
   /** Set instead of `agent` for tools of the Vercel AI SDK, and for what a processor gets. */
   readonly toolCallId?: string
@@ -192,10 +195,11 @@ const execute =
 
     // What resumed the call after a pause was not meant for the tool.
     const resume = isPaused ? { resumeData: undefined, suspendPayload: undefined } : {}
+    const claimed = withIdempotencyKey(context, verdict.claim)
     return complete(gate, call, context, agent?.suspend, (suspend) =>
       tool.execute(
         input,
-        agent === undefined ? context : { ...context, agent: { ...agent, ...resume, suspend } }
+        agent === undefined ? claimed : { ...claimed, agent: { ...agent, ...resume, suspend } }
       )
     )
   }
@@ -209,7 +213,7 @@ const executeCore =
     const verdict = await gate.ask(call, context, { signal: context.abortSignal })
     if (verdict.verdict !== "allow") throw new ToolCallDenied(verdict)
     return complete(gate, call, context, context.suspend, (suspend) =>
-      tool.execute(given, { ...context, suspend })
+      tool.execute(given, { ...withIdempotencyKey(context, verdict.claim), suspend })
     )
   }
 
@@ -232,7 +236,8 @@ const complete = async (
     await gate.report(call, context, { status: "failed", error })
     throw error
   }
-  if (!isSuspended) await gate.report(call, context, { status: "succeeded", result })
+  if (isSuspended) await gate.suspend(call, context)
+  else await gate.report(call, context, { status: "succeeded", result })
   return result
 }
 

@@ -11,10 +11,10 @@
  * saved and resumed by another process.
  */
 import { CallMap } from "./toolGate/CallMap.ts"
+import { withIdempotencyKey } from "./toolGate/withIdempotencyKey.ts"
 import { type AskOptions, type GateOptions, makeToolGate, type ToolCall, type Verdict } from "./toolGate.ts"
 import { describeUngoverned, type UngovernedSettings } from "./ungoverned.ts"
 
-export type { AskOptions } from "./toolGate.ts"
 export type * from "./toolGate/publicTypes.ts"
 
 /** The functions of the SDK: the module itself, or an object with these two. */
@@ -56,6 +56,9 @@ export type AgentsOptions<Run extends RunContext = RunContext> = GateOptions<Run
     readonly save?: (state: string, run: Run) => void | Promise<void>
   }
 
+/** How the decisions about interruptions are asked for. */
+export type DecideOptions = Pick<AskOptions, "signal" | "wait">
+
 /** What {@link governAgents} returns. */
 export interface GovernedAgents<Module extends AgentsModule> {
   /**
@@ -75,7 +78,7 @@ export interface GovernedAgents<Module extends AgentsModule> {
    * Waits for the decisions about the interruptions of a result, and approves or rejects them in its state. Returns whether the run can be
    * resumed: false if a call still waits, or is not of a governed tool. With `wait: false` it returns at once.
    */
-  readonly decide: (result: RunResult, options?: AskOptions) => Promise<boolean>
+  readonly decide: (result: RunResult, options?: DecideOptions) => Promise<boolean>
 }
 
 /** The part of a tool's definition that is replaced. */
@@ -87,6 +90,8 @@ interface ToolDefinition {
 interface CallDetails {
   readonly toolCall?: { readonly callId: string }
   readonly signal?: AbortSignal
+  /** Added by the gate: the same for every attempt of the call. */
+  readonly idempotencyKey?: string
 }
 
 interface RunOptions {
@@ -139,7 +144,7 @@ export const governAgents = <Module extends AgentsModule, Run extends RunContext
       // The SDK calls it before each execution of a call that was not approved or rejected, with a copy of the validated input.
       needsApproval: async (context: Run, input: unknown, callId = ""): Promise<boolean> => {
         const call = { id: callId, tool: governed.name, arguments: input }
-        const verdict = await gate.ask(call, context, { wait: false })
+        const verdict = await gate.ask(call, context, { wait: false, renew: false })
         asked.set(await keyOf(context, callId), { call, verdict })
         return verdict.verdict !== "allow"
       },
@@ -151,10 +156,12 @@ export const governAgents = <Module extends AgentsModule, Run extends RunContext
         const call = isAllowed ? before.call : { id, tool: governed.name, arguments: input }
         const verdict = isAllowed
           ? before.verdict
-          : await gate.ask(call, context, { signal: details?.signal, wait: false })
+          : await gate.ask(call, context, { signal: details?.signal, wait: false, renew: false })
         // Not thrown: by default the SDK hides the text of a tool's error from the model.
         if (verdict.verdict !== "allow") return verdict.message
-        return gate.execute(call, context, () => definition.execute(input, context, details))
+        return gate.execute(call, context, () =>
+          definition.execute(input, context, withIdempotencyKey(details ?? {}, verdict.claim))
+        )
       }
     })
     GOVERNED.add(governed)
@@ -163,7 +170,7 @@ export const governAgents = <Module extends AgentsModule, Run extends RunContext
 
   const decide = async (
     { interruptions = [], runContext, state }: RunResult,
-    { signal, wait = true }: AskOptions = {}
+    { signal, wait = true }: DecideOptions = {}
   ): Promise<boolean> => {
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the SDK passes the same input to `needsApproval`
     const context = runContext as Run
@@ -180,7 +187,7 @@ export const governAgents = <Module extends AgentsModule, Run extends RunContext
         if (before === undefined) return false
         const verdict =
           before.verdict.verdict === "pending"
-            ? await gate.ask(before.call, context, { signal, wait })
+            ? await gate.ask(before.call, context, { signal, wait, claim: false })
             : before.verdict
         if (verdict.verdict === "pending") return false
         asked.take(key)

@@ -146,7 +146,7 @@ export const governIntervention = (options: InterventionOptions): GovernedInterv
 
     observeAgent: (agent) => void GOVERNED.add(agent),
 
-    // The SDK asks about the calls of a response one after the other. All are submitted when it comes, so that people see them together.
+    // The SDK asks about the calls of a response one after the other. All are submitted when it comes, so that people see them together, and claimed when they are executed.
     afterModelCall: async (event) => {
       const uses = (event.stopData?.message.content ?? []).filter(isToolUse)
       for (const { input, name, toolUseId: id } of uses.length < 2 ? [] : uses) {
@@ -155,7 +155,7 @@ export const governIntervention = (options: InterventionOptions): GovernedInterv
         const validated = await validateArguments(schemaOf(tool), input)
         if (!validated.isValid || (await isRefused(name, tool))) continue
         const call = { id, tool: name, arguments: validated.value }
-        const verdict = gate.ask(call, event, { signal, wait: false })
+        const verdict = gate.ask(call, event, { signal, wait: false, claim: false })
         // An abort is reported where the verdict is used.
         verdict.catch(() => undefined)
         callsOf(event).asked.set(id, verdict)
@@ -171,7 +171,12 @@ export const governIntervention = (options: InterventionOptions): GovernedInterv
       if (!validated.isValid) return { type: "deny", reason: validated.message }
       const call = { id: toolUseId, tool: name, arguments: validated.value }
       const verdict = await ask(call, event)
-      if (verdict.verdict !== "allow") return { type: "deny", reason: verdict.message }
+      if (verdict.verdict !== "allow") {
+        // The SDK makes a call again that a later hook has failed: what the first one left is not this one's.
+        const left = callsOf(event).allowed.take(toolUseId)
+        if (left !== undefined) await gate.report(left, event, { status: "unknown" })
+        return { type: "deny", reason: verdict.message }
+      }
       callsOf(event).allowed.set(toolUseId, call)
       return { type: "proceed" }
     },

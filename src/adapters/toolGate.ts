@@ -1,12 +1,21 @@
 import type { Duration } from "../client/connect/Duration.ts"
-import type { GovernedDecision } from "../client/connect/govern.ts"
-import type { GovernedStep, OutcomeReport, StepRequest } from "../client/connect/generated/Operations.ts"
+import { type GovernedDecision, stepHeaders } from "../client/connect/govern.ts"
+import type {
+  Claim,
+  GovernedStep,
+  OutcomeReport,
+  StepRequest
+} from "../client/connect/generated/Operations.ts"
+import { newIdempotencyKey } from "../client/connect/idempotencyKey.ts"
+import { keepClaim } from "../client/connect/keepClaim.ts"
 import { isProblem, type Problem } from "../client/connect/Problem.ts"
+import type { Clock } from "../client/connect/wait.ts"
 import type { CountersignClient } from "../client/connect.ts"
 import { isUnavailable } from "../client/isTransient.ts"
 import { rejectionCause } from "../domain/approvals/describeDecision.ts"
 import { callStepId, repeatedStepId } from "../domain/approvals/callStepId.ts"
-import { describeDenial, describePending, describeProblem } from "./toolGate/messages.ts"
+import { CallMap } from "./toolGate/CallMap.ts"
+import { describeDenial, describeHeld, describePending, describeProblem } from "./toolGate/messages.ts"
 import { errorText, recordable, toJson } from "./toolGate/recordable.ts"
 import { retryUnavailable } from "./toolGate/retryUnavailable.ts"
 
@@ -27,8 +36,11 @@ export interface ToolCall {
 /** Something that went wrong between the gate and the service. */
 export interface GateFault {
   readonly call: Pick<ToolCall, "id" | "tool">
-  /** The operation of the gate: asking for the decision, or reporting the outcome of the tool. */
-  readonly operation: "ask" | "report"
+  /**
+   * The operation of the gate: asking for the decision, renewing the claim while the tool runs, or reporting the outcome of the tool. A claim
+   * that cannot be renewed is lost: the outcome becomes unknown, and is recorded as late when the tool has ended.
+   */
+  readonly operation: "ask" | "renew" | "report"
   readonly error: unknown
 }
 
@@ -57,6 +69,19 @@ export interface GateSettings<Context = undefined> {
    */
   readonly repeatedIds?: "executed" | "new"
   /**
+   * How long a claim lasts without renewal, in seconds, 1 to 3,600. An allowed call is claimed, so that no other process executes it, and its
+   * claim is renewed at a third of this time while the tool runs. If the process ends before the outcome is reported, the execution is unknown
+   * after it. Default: 300.
+   */
+  readonly leaseSeconds?: number
+  /**
+   * Whether a call is executed again after an attempt whose outcome is unknown, if its rule has `retry_unknown`: only for tools that recognize
+   * a repeated request, such as by {@link Claim.idempotency_key}. Default: `false`, a person finds out what happened.
+   */
+  readonly afterUnknown?: boolean | ((call: ToolCall) => boolean)
+  /** Called with the claim of a call before it is executed. Its `idempotency_key` is the same for every attempt of the call. */
+  readonly onClaim?: (claim: Claim, call: ToolCall, context: Context) => void
+  /**
    * How long a call waits for a person. After it the call is denied, and the approval stays pending: the same call asks again. Default: until
    * the rule's own windows end.
    */
@@ -84,6 +109,8 @@ export type GateOptions<Context = undefined> = GateSettings<Context> &
  *
  * - `person`, `rule`, `timeout`, `session_closed`: what decided, as {@link GovernedStep.decision_source} says;
  * - `executed`: the step has an outcome already, so the call is not executed again;
+ * - `executing`: another process has claimed the step and executes it;
+ * - `unknown`: the step may have been executed. A person finds out, in the console or with `executions.resolve`;
  * - `unreachable`: the service gave no answer;
  * - `refused`: the service refused the request, such as for a wrong key or a closed session.
  */
@@ -93,6 +120,8 @@ export type DenialCause =
   | "timeout"
   | "session_closed"
   | "executed"
+  | "executing"
+  | "unknown"
   | "unreachable"
   | "refused"
 
@@ -101,6 +130,8 @@ export interface Allowed {
   readonly verdict: "allow"
   /** The decision. Undefined if the service was not reached and `whenUnreachable` is `allow`. */
   readonly decision: GovernedStep | undefined
+  /** The claim: this call alone may be executed. Undefined without a decision, and if the call was asked about without a claim. */
+  readonly claim: Claim | undefined
 }
 
 /** The call must not be executed. */
@@ -131,10 +162,17 @@ export interface AskOptions {
   readonly signal?: AbortSignal | undefined
   /** `false`: returns at once, with {@link Pending} if a person has to decide. Default: `true`. */
   readonly wait?: boolean
+  /** `false`: an allowed call is not claimed, because it is not executed now, or perhaps not by this process. Default: `true`. */
+  readonly claim?: boolean
+  /** `false`: the claim is renewed only from {@link ToolGate.execute} on. Default: `true`. */
+  readonly renew?: boolean
+  /** Identifies the request for a claim. Another process that asks with it gets the same claim. Default: a random one for each call. */
+  readonly claimKey?: string
 }
 
-/** How a tool ended. */
+/** How a tool ended. `unknown`: it may have been executed; the claim ends without an outcome, and a person finds out. */
 export type ToolEnd =
+  | { readonly status: "unknown" }
   | { readonly status: "succeeded"; readonly result?: unknown }
   | { readonly status: "failed"; readonly error: unknown }
 
@@ -145,8 +183,16 @@ export interface ToolGate<Context> {
    * is a verdict. Calls that wait share one stream of the session's events.
    */
   readonly ask: (call: ToolCall, context: Context, options?: AskOptions) => Promise<Verdict>
-  /** Reports how an allowed call ended. Never rejects: what cannot be recorded is a fault (`onFault`). */
-  readonly report: (call: ToolCall, context: Context, end: ToolEnd) => Promise<void>
+  /**
+   * Reports how an allowed call ended. Never rejects: what cannot be recorded is a fault (`onFault`). `claim_id`: the claim, if another process
+   * asked.
+   */
+  readonly report: (call: ToolCall, context: Context, end: ToolEnd, claim_id?: string) => Promise<void>
+  /**
+   * Keeps the claim of an allowed call that has not ended, because its tool has suspended the run. The same call takes it up once, in this
+   * process.
+   */
+  readonly suspend: (call: ToolCall, context: Context) => Promise<void>
   /** Executes a call that is allowed, and reports how it ended. Rejects with the error of `execute`. */
   readonly execute: <Result>(
     call: ToolCall,
@@ -157,7 +203,7 @@ export interface ToolGate<Context> {
   readonly run: <Result>(
     call: ToolCall,
     context: Context,
-    execute: () => Promise<Result> | Result,
+    execute: (claim: Claim | undefined) => Promise<Result> | Result,
     options?: AskOptions
   ) => Promise<{ readonly verdict: "executed"; readonly result: Result } | Denied | Pending>
 }
@@ -180,26 +226,53 @@ const cutSummary = (text: string): string =>
 
 const warn = ({ call, error, operation }: GateFault): void => {
   const reason = error instanceof Error ? error.message : String(error)
-  const name = `${call.tool} (${call.id})`
   // oxlint-disable-next-line no-console -- a library that has no logger of its application
-  console.warn(
-    operation === "ask"
-      ? `countersign: no decision about ${name}: ${reason}`
-      : `countersign: the outcome of ${name} was not recorded: ${reason}`
-  )
+  console.warn(`countersign: ${FAULTS[operation]} ${call.tool} (${call.id}): ${reason}`)
 }
 
-/** Creates the gate of an adapter. */
-export const makeToolGate = <Context = undefined>(options: GateOptions<Context>): ToolGate<Context> => {
+/** Texts about faults. */
+export const FAULTS: Readonly<Record<GateFault["operation"], string>> = {
+  ask: "no decision about",
+  renew: "lost the claim of",
+  report: "no record of the outcome of"
+}
+
+/** What the gate knows about a call. */
+interface CallState {
+  /** Identifies the request for a claim. */
+  readonly key: string | undefined
+  /** The claim under which the call is executed. */
+  claim?: Claim | undefined
+  /** Ends the renewals of the claim. */
+  release?: () => void
+}
+
+/** Creates the gate of an adapter. `clock`: that of the renewals. */
+export const makeToolGate = <Context = undefined>(
+  options: GateOptions<Context>,
+  clock?: Clock
+): ToolGate<Context> => {
   const {
+    afterUnknown = false,
     client,
+    leaseSeconds,
+    onClaim,
     onFault = warn,
     recordResults = true,
     repeatedIds = "executed",
     whenUnreachable = "deny"
   } = options
-  /** The steps of calls whose ID belonged to another step. */
-  const otherSteps = new WeakMap<ToolCall, string>()
+  const states = new WeakMap<ToolCall, CallState>()
+  /** Calls whose tools have suspended their runs, by session and step. */
+  const suspended = new CallMap<CallState>()
+
+  const stateOf = (call: ToolCall, claimKey?: string): CallState => {
+    const known = states.get(call)
+    if (known !== undefined) return known
+    const state = { key: claimKey ?? newIdempotencyKey() }
+    states.set(call, state)
+    return state
+  }
 
   const sessionOf = async (context: Context): Promise<string> =>
     typeof options.session === "string" ? options.session : options.session(context)
@@ -228,34 +301,52 @@ export const makeToolGate = <Context = undefined>(options: GateOptions<Context>)
     const callId = stepIdOf(call, context)
     let step_id = await callStepId(callId)
     for (let repeat = 1; ; repeat++) {
+      const place = `${id} ${step_id}`
+      // The tool goes on that has suspended its run.
+      const resumed = askOptions.claim === false ? undefined : suspended.take(place)
+      const state = resumed ?? stateOf(call, askOptions.claimKey)
       try {
-        return await decideStep(id, { step_id, ...content }, askOptions)
+        const payload = { step_id, ...content, ...claimOf(call, askOptions) }
+        const decision = await decideStep(id, payload, state.key, askOptions)
+        states.set(call, state)
+        return decision
       } catch (error) {
-        const isOther =
-          isProblem(error, "STEP_MISMATCH") ||
-          (repeatedIds === "new" && isProblem(error, "STEP_ALREADY_COMPLETED"))
+        if (resumed !== undefined) suspended.set(place, resumed)
+        const isOther = isProblem(error, "STEP_MISMATCH") || (repeatedIds === "new" && isExecuted(error))
         if (!isOther || repeat > MAX_REPEATS) throw error
         step_id = await repeatedStepId(callId, content, repeat)
-        otherSteps.set(call, step_id)
       }
     }
   }
 
+  const claimOf = (call: ToolCall, { claim = true }: AskOptions) =>
+    claim
+      ? {
+          claim,
+          ...(leaseSeconds === undefined ? {} : { lease_seconds: leaseSeconds }),
+          ...((typeof afterUnknown === "boolean" ? afterUnknown : afterUnknown(call))
+            ? { after_unknown: true }
+            : {})
+        }
+      : {}
+
   const decideStep = async (
     id: string,
     payload: StepRequest,
+    idempotencyKey: string | undefined,
     { signal, wait = true }: AskOptions
   ): Promise<GovernedStep | GovernedDecision> => {
     const callOptions = signal === undefined ? {} : { signal }
-    const step = () => client.sessions.step({ params: { id }, payload }, callOptions)
+    const headers = stepHeaders(payload, idempotencyKey)
+    const step = () => client.sessions.step({ params: { id }, headers, payload }, callOptions)
     if (!wait) return retryUnavailable(step, { signal, retries: ASK_RETRIES })
     const { timeout } = options
     try {
-      return await client.govern(
-        id,
-        payload,
-        timeout === undefined ? callOptions : { ...callOptions, timeout }
-      )
+      return await client.govern(id, payload, {
+        ...callOptions,
+        ...(idempotencyKey === undefined ? {} : { idempotencyKey }),
+        ...(timeout === undefined ? {} : { timeout })
+      })
     } catch (error) {
       if (!isProblem(error, "DECISION_TIMEOUT")) throw error
       return retryUnavailable(step, { signal, retries: ASK_RETRIES })
@@ -263,7 +354,7 @@ export const makeToolGate = <Context = undefined>(options: GateOptions<Context>)
   }
 
   const verdictOf = (decision: GovernedStep | GovernedDecision): Verdict => {
-    if (decision.decision === "allow") return { verdict: "allow", decision }
+    if (decision.decision === "allow") return { verdict: "allow", decision, claim: decision.claim }
     if (decision.decision === "pending") {
       return { verdict: "pending", message: describePending(decision), decision }
     }
@@ -272,43 +363,110 @@ export const makeToolGate = <Context = undefined>(options: GateOptions<Context>)
     return { verdict: "deny", cause, message, decision, problem: undefined }
   }
 
+  /** Renews the claim of a call until it has ended, or its run was aborted. */
+  const keep = async (
+    call: ToolCall,
+    context: Context,
+    claim: Claim,
+    signal: AbortSignal | undefined
+  ): Promise<void> => {
+    const state = stateOf(call)
+    state.release?.()
+    const params = { id: await sessionOf(context), step_id: claim.step_id }
+    const stop = keepClaim(claim, {
+      clock,
+      renew: (lease_seconds, timeout, during) =>
+        client.sessions.renewClaim(
+          { params, payload: { claim_id: claim.id, lease_seconds } },
+          { signal: during, timeout, retries: 0 }
+        ),
+      onLost: (error) => onFault({ call, operation: "renew", error })
+    })
+    const release = () => {
+      signal?.removeEventListener("abort", release)
+      stop()
+    }
+    signal?.addEventListener("abort", release)
+    if (signal?.aborted === true) release()
+    state.release = release
+  }
+
   const ask: ToolGate<Context>["ask"] = async (call, context, askOptions = {}) => {
     try {
-      return verdictOf(await decide(call, context, askOptions))
+      const verdict = verdictOf(await decide(call, context, askOptions))
+      const state = stateOf(call)
+      const claim = verdict.verdict === "allow" ? verdict.claim : undefined
+      state.claim = claim
+      if (claim === undefined) state.release?.()
+      else {
+        onClaim?.(claim, call, context)
+        if (askOptions.renew !== false) await keep(call, context, claim, askOptions.signal)
+      }
+      return verdict
     } catch (error) {
       askOptions.signal?.throwIfAborted()
       const problem = isProblem(error) ? error : undefined
+      if (isProblem(error, "STEP_ALREADY_CLAIMED")) {
+        const cause = error.state === "completed" ? "executed" : error.state
+        return denied(cause, describeHeld(error), problem)
+      }
       if (isProblem(error, "STEP_ALREADY_COMPLETED")) return denial("executed", problem)
       onFault({ call, operation: "ask", error })
       // The service did not answer. A request that it refuses is denied whatever the settings.
       const isUnreachable = isUnavailable(error) || (problem !== undefined && statusOf(problem) >= 500)
-      if (isUnreachable && whenUnreachable === "allow") return { verdict: "allow", decision: undefined }
+      if (isUnreachable && whenUnreachable === "allow")
+        return { verdict: "allow", decision: undefined, claim: undefined }
       return denial(isUnreachable ? "unreachable" : "refused", problem)
     }
   }
 
-  const report: ToolGate<Context>["report"] = async (call, context, end) => {
+  const outcomeOf = (
+    end: Exclude<ToolEnd, { readonly status: "unknown" }>,
+    claim_id: string | undefined
+  ): OutcomeReport => ({
+    ...(claim_id === undefined ? {} : { claim_id }),
+    ...(end.status === "failed"
+      ? { status: "failed", error: errorText(end.error) }
+      : {
+          status: "succeeded",
+          ...(recordResults && end.result !== undefined ? { result: recordable(end.result) } : {})
+        })
+  })
+
+  const report: ToolGate<Context>["report"] = async (call, context, end, claim_id) => {
+    const { claim, release } = states.get(call) ?? {}
+    release?.()
     try {
       const id = await sessionOf(context)
-      const payload: OutcomeReport =
-        end.status === "failed"
-          ? { status: "failed", error: errorText(end.error) }
-          : {
-              status: "succeeded",
-              ...(recordResults && end.result !== undefined ? { result: recordable(end.result) } : {})
-            }
-      const step_id = otherSteps.get(call) ?? (await callStepId(stepIdOf(call, context)))
-      const params = { id, step_id }
-      await retryUnavailable(() => client.sessions.reportOutcome({ params, payload }), {
-        retries: REPORT_RETRIES
-      })
+      const claimed = claim?.id ?? claim_id
+      const params = { id, step_id: claim?.step_id ?? (await callStepId(stepIdOf(call, context))) }
+      const send = () => {
+        if (end.status !== "unknown")
+          return client.sessions.reportOutcome({ params, payload: outcomeOf(end, claimed) })
+        if (claimed === undefined) return undefined
+        // People see it now, and not when the lease ends.
+        return client.sessions.renewClaim({ params, payload: { claim_id: claimed, lease_seconds: 1 } })
+      }
+      await retryUnavailable(async () => send(), { retries: REPORT_RETRIES })
     } catch (error) {
-      // A report whose response was lost is sent again: the first one counts.
-      if (!isProblem(error, "STEP_ALREADY_COMPLETED")) onFault({ call, operation: "report", error })
+      // A report whose response was lost is sent again: the first one counts. A lease that has ended needs no end.
+      const isKnown =
+        isProblem(error, "STEP_ALREADY_COMPLETED") ||
+        (end.status === "unknown" && isProblem(error, "CLAIM_MISMATCH"))
+      if (!isKnown) onFault({ call, operation: "report", error })
     }
   }
 
+  const suspend: ToolGate<Context>["suspend"] = async (call, context) => {
+    const state = states.get(call)
+    if (state?.claim === undefined) return
+    states.delete(call)
+    suspended.set(`${await sessionOf(context)} ${state.claim.step_id}`, state)
+  }
+
   const execute: ToolGate<Context>["execute"] = async (call, context, execute) => {
+    const { claim, release } = stateOf(call)
+    if (claim !== undefined && release === undefined) await keep(call, context, claim, undefined)
     let result
     try {
       result = await execute()
@@ -323,21 +481,30 @@ export const makeToolGate = <Context = undefined>(options: GateOptions<Context>)
   return {
     ask,
     report,
+    suspend,
     execute,
     run: async (call, context, body, askOptions) => {
       const answer = await ask(call, context, askOptions)
       if (answer.verdict !== "allow") return answer
-      return { verdict: "executed", result: await execute(call, context, body) }
+      return { verdict: "executed", result: await execute(call, context, () => body(answer.claim)) }
     }
   }
 }
 
 const statusOf = (problem: Problem): number => ("status" in problem ? problem.status : 0)
 
-const denial = (cause: "executed" | "unreachable" | "refused", problem: Problem | undefined): Denied => ({
+/** Whether the service has the outcome of the step. */
+const isExecuted = (error: unknown): boolean =>
+  isProblem(error, "STEP_ALREADY_COMPLETED") ||
+  (isProblem(error, "STEP_ALREADY_CLAIMED") && error.state === "completed")
+
+const denial = (cause: "executed" | "unreachable" | "refused", problem: Problem | undefined): Denied =>
+  denied(cause, describeProblem(cause, problem), problem)
+
+const denied = (cause: DenialCause, message: string, problem: Problem | undefined): Denied => ({
   verdict: "deny",
   cause,
-  message: describeProblem(cause, problem),
+  message,
   decision: undefined,
   problem
 })

@@ -23,6 +23,21 @@ const learning = Command.make(
   ])
 )
 
+const once = Command.make(
+  "once",
+  {},
+  lazily(async () => (await import("./demo/once.ts")).once)
+).pipe(
+  Command.withShortDescription("Crash an agent between its payment and its report"),
+  Command.withDescription(
+    "Two agents resume an approved payment at once, on a temporary service: one of them pays, and is stopped before it reports the outcome. " +
+      "The other one does not pay again, and a person resolves the uncertain execution. Exits with code 0 only if there was exactly one payment."
+  ),
+  Command.withExamples([
+    { command: "countersign demo once", description: "Use a temporary service and database" }
+  ])
+)
+
 export const demoCommand = Command.make(
   "demo",
   {
@@ -46,5 +61,5 @@ export const demoCommand = Command.make(
       description: "Use a running service that may send to loopback"
     }
   ]),
-  Command.withSubcommands([learning])
+  Command.withSubcommands([learning, once])
 )

@@ -13,7 +13,13 @@ import type {
   StepRequest
 } from "./connect/generated/Operations.ts"
 import { operationTable } from "./connect/generated/operationTable.ts"
-import { govern, type GovernedDecision, proposedStep, type WaitOptions } from "./connect/govern.ts"
+import {
+  govern,
+  type GovernedDecision,
+  proposedStep,
+  stepHeaders,
+  type WaitOptions
+} from "./connect/govern.ts"
 import type { Connection } from "./connect/send.ts"
 import { makeFollower } from "./connect/sessionEvents.ts"
 import type { OperationEntry } from "./connect/shape.ts"
@@ -31,7 +37,8 @@ export interface CountersignClient extends Operations, AsyncDisposable {
   /**
    * Requests a step and waits for its decision. Aborting the wait leaves the approval pending; calling again with the same step resumes it.
    * Requesting a step is idempotent, so a request is retried if the service is busy or unreachable: three times before the first response,
-   * without limit afterwards.
+   * without limit afterwards. With `claim` in the step, an allowed one is claimed for this call alone, also if a response was lost:
+   * execute it, renew the claim meanwhile, and report the outcome with its ID.
    *
    * @throws DECISION_TIMEOUT after its `timeout`, and the problems of `sessions.step`.
    */
@@ -101,14 +108,15 @@ export const connect = (options: ClientOptions = {}): CountersignClient => {
         unlink()
       }
     },
-    async govern(id, step, { acceptProposal, signal: given, ...limits } = {}) {
+    async govern(id, step, { acceptProposal, idempotencyKey, signal: given, ...limits } = {}) {
       const { signal, unlink } = linkSignals(closing.during("govern"), given)
+      const headers = stepHeaders(step, idempotencyKey)
       try {
         return await govern<StepRequest["arguments"], StepRequest, GovernedStep, ApprovalSnapshot>(
           {
             clock: systemClock,
             submit: (payload, during) =>
-              operations.sessions.step({ params: { id }, payload }, { signal: during }),
+              operations.sessions.step({ params: { id }, headers, payload }, { signal: during }),
             listen: () => waits.listen(id, eventSource(connection, {}, defaults)),
             accept: async (rejected, step_id) => {
               const { proposal } = rejected

@@ -7,7 +7,7 @@ import { type SessionId, StepId } from "../domain/Ids.ts"
 import type { CallError, EffectCalls, Operation } from "./Call.ts"
 import type { ApprovalWaits } from "./connect/approvalWaits.ts"
 import type { DecisionTimeout } from "./connect/DecisionTimeout.ts"
-import { govern, proposedStep } from "./connect/govern.ts"
+import { govern, proposedStep, stepHeaders } from "./connect/govern.ts"
 import { makeRuntime } from "./PromiseRuntime.ts"
 import { eventSource, type EventStreamOptions, type OpenStream, type StreamError } from "./stream.ts"
 
@@ -25,6 +25,11 @@ export interface GovernOptions extends Pick<EventStreamOptions, "reconnect"> {
   /** Fails with {@link DecisionTimeout} after this time; the approval stays pending. Default: no limit other than the rule's own windows. */
   readonly timeout?: Duration.Input
   /**
+   * Identifies the request of a step with `claim`, which is repeated with it and then gets the same claim. Default: a random one. Pass one that
+   * you have stored to get the claim again after a restart; never share it between two agents.
+   */
+  readonly idempotencyKey?: string
+  /**
    * Whether to go on with the arguments that a reviewer proposed when rejecting the step. If so, another step is requested with them, whose
    * ID is that of the step and `~2`, and its decision is returned: use the `step_id` and the `arguments` of the result. Default: a rejected
    * step is returned with its `proposal`.
@@ -41,7 +46,8 @@ export type GovernError = CallError<Operation<"sessions", "step">> | StreamError
 /**
  * Requests a step and returns its decision. While the step is pending, it waits on the session's event stream and then requests the step
  * again: only the service's response counts, which evaluates the rules again. Requesting a step is idempotent, so a request is retried if
- * the service is busy or unreachable: three times before the first response, without limit afterwards.
+ * the service is busy or unreachable: three times before the first response, without limit afterwards. With `claim` in the step, an allowed
+ * one is claimed for this call alone, also if a response was lost.
  */
 export type Govern = (
   id: SessionId,
@@ -56,13 +62,15 @@ export const makeGovern =
     waits: ApprovalWaits<SessionEvent, ApprovalSnapshot>,
     open: OpenStream
   ): Govern =>
-  (id, payload, { acceptProposal, reconnect, timeout } = {}) =>
-    Effect.flatMap(makeRuntime, (runtime) =>
-      runtime.promise<GovernResult, GovernError>((signal) =>
+  (id, payload, { acceptProposal, idempotencyKey, reconnect, timeout } = {}) =>
+    Effect.flatMap(makeRuntime, (runtime) => {
+      const headers = stepHeaders(payload, idempotencyKey)
+      return runtime.promise<GovernResult, GovernError>((signal) =>
         govern<Schema.Json, StepRequest, GovernedStep, ApprovalSnapshot>(
           {
             clock: runtime.clock,
-            submit: (request, during) => runtime.run(step({ params: { id }, payload: request }), during),
+            submit: (request, during) =>
+              runtime.run(step({ params: { id }, headers, payload: request }), during),
             listen: () => waits.listen(id, eventSource(runtime, id, open)),
             accept: async (rejected, step_id) => {
               const { proposal } = rejected
@@ -80,4 +88,4 @@ export const makeGovern =
           }
         )
       )
-    )
+    })

@@ -197,6 +197,74 @@ export const adapterContract = (
     assert.strictEqual((await outcomes()).length, 2)
   })
 
+  test("executes a call once that two agents resume at once", async ({ client, outcomes, session }) => {
+    const executed: Array<string> = []
+    const loserEnded = Promise.withResolvers<void>()
+    const run: AdapterRun = {
+      gate: { client, session },
+      responses: [[{ id: "call_1", tool: "read", arguments: { amount: 1 } }]],
+      execute: async (tool) => {
+        executed.push(tool)
+        await loserEnded.promise
+        return "the balance"
+      }
+    }
+    const told = await Promise.all(
+      [1, 2].map(async () => {
+        const answers = await drive(run)
+        loserEnded.resolve()
+        return answers.get("call_1") ?? ""
+      })
+    )
+    assert.deepStrictEqual(executed, ["read"])
+    assert.lengthOf(
+      told.filter((text) => text.includes("the balance")),
+      1
+    )
+    assert.lengthOf(
+      told.filter((text) => text.includes("is being executed")),
+      1
+    )
+    assert.lengthOf(await outcomes(), 1)
+  })
+
+  test("does not execute a call again whose agent ended before its outcome", async ({
+    client,
+    executions,
+    session
+  }) => {
+    const content = { tool: "read", action_class: "write", arguments: { amount: 1 } }
+    await client.sessions.step({
+      params: { id: session },
+      payload: { step_id: "call_1", ...content, claim: true, lease_seconds: 1 }
+    })
+    await eventually(async () => assert.deepInclude((await executions())[0], { state: "unknown" }))
+    const told = await drive({
+      gate: { client, session },
+      responses: [[{ id: "call_1", tool: "read", arguments: { amount: 1 } }]],
+      execute: () => assert.fail("executed")
+    })
+    assert.include(told.get("call_1"), "may have been executed")
+    assert.include(told.get("call_1"), "A person must find out")
+    assert.deepInclude((await executions())[0], { state: "unknown", step_id: "call_1" })
+  })
+
+  test("sends two requests for an allowed call: for its decision with the claim, and its outcome", async ({
+    key,
+    session,
+    url
+  }) => {
+    const sent: Array<string> = []
+    const client = connect({ url, key, log: ({ operation }) => sent.push(operation) })
+    await drive({
+      gate: { client, session },
+      responses: [[{ id: "call_1", tool: "read", arguments: { amount: 1 } }]],
+      execute: () => "done"
+    })
+    await client.close()
+    assert.deepStrictEqual(sent, ["sessions.step", "sessions.reportOutcome"])
+  })
+
   it.effect(
     `${name} › executes nothing if the service cannot be reached`,
     () =>

@@ -2,7 +2,8 @@
 import { Effect, Redacted, type Schema } from "effect"
 import { connect, type CountersignClient } from "../../src/client/connect/index.ts"
 import type { ReplaceApprovalRules } from "../../src/api/ApprovalRules.ts"
-import { ApprovalId } from "../../src/domain/Ids.ts"
+import type { Execution, Resolution } from "../../src/domain/approvals/Execution.ts"
+import { ApprovalId, type ClaimId } from "../../src/domain/Ids.ts"
 import { Countersign } from "../../src/testing/index.ts"
 import { eventually } from "../support/eventually.ts"
 
@@ -29,11 +30,16 @@ export interface GovernedRun {
   readonly replaceRules: (rules: typeof ReplaceApprovalRules.Type.rules) => Effect.Effect<void>
   /** How the session's calls ended, in the order of their reports: `refund succeeded`. */
   readonly outcomes: () => Promise<ReadonlyArray<{ step_id: string; tool: string; status: string }>>
+  /** The executions of the session whose outcome is or was unknown. */
+  readonly executions: () => Promise<ReadonlyArray<typeof Execution.Type>>
+  /** Resolves an unknown execution as a person. */
+  readonly resolve: (claim_id: ClaimId, resolution: Resolution) => Promise<void>
 }
 
-/** The rules of every test: `read` runs, `forbidden` does not, everything else waits for a person, `unattended` for a second. */
+/** The rules of every test: `read` and `repeatable` run, `forbidden` does not, everything else waits for a person, `unattended` for a second. */
 const rules = [
   { tool: "read", effect: "allow" as const },
+  { tool: "repeatable", effect: "allow" as const, retry_unknown: true },
   { tool: "forbidden", effect: "reject" as const, reason: "Nobody may do this" },
   { tool: "unattended", effect: "require_approval" as const, review_seconds: 1 },
   { effect: "require_approval" as const, review_seconds: 3_600 }
@@ -91,6 +97,25 @@ export const governedRun = (organization: string) =>
       return ended
     }
 
+    const executions = () =>
+      Effect.gen(function* () {
+        const found: Array<typeof Execution.Type> = []
+        for (let cursor: ClaimId | undefined; ;) {
+          const query = { session_id, limit: 100, ...(cursor === undefined ? {} : { cursor }) }
+          const page = yield* admin.executions.list({ query })
+          found.push(...page.executions)
+          if (page.next_cursor === null) return found
+          cursor = page.next_cursor
+        }
+      }).pipe(Effect.orDie, Effect.runPromise)
+
+    const resolve: GovernedRun["resolve"] = (claim_id, resolution) =>
+      Effect.runPromise(
+        Effect.orDie(
+          Effect.asVoid(admin.executions.resolve({ params: { claim_id }, payload: { resolution } }))
+        )
+      )
+
     const replaceRules: GovernedRun["replaceRules"] = (replaced) =>
       Effect.orDie(Effect.asVoid(admin.approvalRules.replace({ payload: { rules: replaced } })))
 
@@ -101,7 +126,9 @@ export const governedRun = (organization: string) =>
       key,
       decide,
       replaceRules,
-      outcomes
+      outcomes,
+      executions,
+      resolve
     }
     return run
   }).pipe(Effect.orDie)

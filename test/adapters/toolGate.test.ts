@@ -227,7 +227,7 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("makeTool
         await gate.report(call, "broken", { status: "succeeded" })
         assert.deepStrictEqual(warn.mock.calls, [
           ["countersign: no decision about read (call_1): No session"],
-          ["countersign: the outcome of read (call_1) was not recorded: No session"]
+          ["countersign: no record of the outcome of read (call_1): No session"]
         ])
         assert.lengthOf(await outcomes(), 1)
       })

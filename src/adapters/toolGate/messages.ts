@@ -1,8 +1,9 @@
 /** Texts for the model about a call that is not executed. */
-import type { GovernedStep } from "../../client/connect/generated/Operations.ts"
+import type { GovernedStep, StepAlreadyClaimedProblem } from "../../client/connect/generated/Operations.ts"
 import type { Problem } from "../../client/connect/Problem.ts"
 import {
   ALREADY_EXECUTED,
+  describeClaimed,
   describeRejection,
   describeWaiting,
   joinSentences,
@@ -25,6 +26,10 @@ export const describeDenial = (cause: RejectionCause, { comment, proposal, reaso
 /** Says that a call waits. */
 export const describePending = ({ approval_id, expires_at }: GovernedStep): string =>
   describeWaiting(String(approval_id), expires_at === null ? null : expires_at.toISOString())
+
+/** Says that the call was claimed before. */
+export const describeHeld = ({ claimed_at, outcome, state }: StepAlreadyClaimedProblem): string =>
+  describeClaimed({ state, claimed_at: claimed_at === null ? null : claimed_at.toISOString(), outcome })
 
 /** Says why there is no decision. The texts of the service's problems are its own. */
 export const describeProblem = (

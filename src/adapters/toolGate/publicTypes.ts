@@ -10,3 +10,4 @@ export type {
   ToolCall,
   Verdict
 } from "../toolGate.ts"
+export type { Claim } from "../../client/connect/generated/Operations.ts"

@@ -36,6 +36,13 @@ export interface SavedCall {
   readonly answered_step: string | null
 }
 
+/** The claim of a step. */
+export interface SavedClaim {
+  readonly claim_id: string
+  /** Identifies the request that claimed it. */
+  readonly key: string
+}
+
 /** The process that waits for a decision, and the coding agent that it waits for. */
 export interface Waiter {
   readonly pid: number
@@ -119,6 +126,31 @@ export class HookState {
   /** Forgets an allowed step, after its outcome. */
   forgetAllowed(call: string, step_id: string): void {
     if (this.allowed(call) === step_id) this.#remove(`allowed-${digest(call)}.json`)
+  }
+
+  /**
+   * Identifies the request for the claim of a call. The hook that goes on with a call of one that was killed gets the same claim; the hooks of
+   * other directories have a secret of their own, so that they do not.
+   */
+  claimKey(id: string): string {
+    const saved = this.claim(id)
+    if (saved !== undefined) return saved.key
+    this.#create(CLAIM_SECRET, { secret: randomBytes(16).toString("hex") })
+    return `hook-${digest(String(this.#read(CLAIM_SECRET)?.["secret"]), id)}`
+  }
+
+  /** The claim of a step that this state's hooks have allowed. */
+  claim(step_id: string): SavedClaim | undefined {
+    const { claim_id, key } = this.#read(`claim-${digest(step_id)}.json`) ?? {}
+    return typeof claim_id === "string" && typeof key === "string" ? { claim_id, key } : undefined
+  }
+
+  saveClaim(step_id: string, saved: SavedClaim): void {
+    this.#write(`claim-${digest(step_id)}.json`, saved)
+  }
+
+  forgetClaim(step_id: string): void {
+    this.#remove(`claim-${digest(step_id)}.json`)
   }
 
   /**
@@ -270,6 +302,8 @@ const readObject = (file: string): Readonly<Record<string, unknown>> | undefined
 const waitingName = (call: string, id: string): string => `waiting-${digest(call)}-${digest(id)}.json`
 
 const DEFERRED = "deferred.json"
+
+const CLAIM_SECRET = "claims.json"
 
 const idIn = (saved: Readonly<Record<string, unknown>> | undefined): string | undefined => {
   const id = saved?.["id"]

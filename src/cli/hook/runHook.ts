@@ -43,6 +43,12 @@ export const MAX_INPUT_BYTES = 32 * 2 ** 20
 /** Time for everything but the wait for a person: the timeout of a hook in the settings must be longer than both. */
 const MARGIN_MILLIS = 30_000
 
+/**
+ * How long a claim lasts. No process runs between the hooks before and after a call that could renew it: a call that takes longer is recorded as
+ * late, and one whose coding agent was killed is unknown from then on.
+ */
+const LEASE_SECONDS = 3_600
+
 /** Time for the end of a session, for which Claude Code has 1.5 seconds unless the settings say more. */
 const END_MILLIS = 8_000
 
@@ -141,9 +147,10 @@ class Hook {
     const state = this.#state
     const ended = new AbortController()
     const signal = AbortSignal.any([AbortSignal.timeout(waitMillis + MARGIN_MILLIS), ended.signal])
+    const claimKey = state.claimKey(call.id)
     let watch: AgentWatch | undefined
     try {
-      let verdict = await this.#askOpen(call, signal)
+      let verdict = await this.#askOpen(call, claimKey, signal)
       if (verdict.verdict === "pending") {
         watch = watchAgent(this.#options.findAgent(), ended)
         const defers = defer && canDefer(vendor, event)
@@ -155,7 +162,7 @@ class Hook {
         }
         if (!defer && waitMillis > 0) {
           state.saveWaiting(waitingKey, call.id, { pid: process.pid, agent: watch.agent })
-          verdict = await this.#gate().ask(call, undefined, { signal })
+          verdict = await this.#gate().ask(call, undefined, { signal, claimKey })
         }
       }
       if (verdict.verdict === "pending") {
@@ -170,9 +177,11 @@ class Hook {
         state.saveWaiting(waitingKey, call.id, null)
         return { verdict: "deny", message: verdict.message }
       }
+      const step_id = verdict.decision?.step_id
+      if (verdict.verdict === "allow" && verdict.claim !== undefined)
+        state.saveClaim(verdict.claim.step_id, { claim_id: verdict.claim.id, key: claimKey })
       // An answer that nobody reads decides nothing: the resumed session asks for it.
       watch?.check()
-      const step_id = verdict.decision?.step_id
       if (event.callId !== undefined && step_id !== undefined)
         state.saveCall(event.callId, { id: call.id, repeat, answered_step: step_id })
       if (verdict.verdict === "allow" && step_id !== undefined)
@@ -199,11 +208,17 @@ class Hook {
     const timer = setTimeout(() => void this.#client.close(), MARGIN_MILLIS)
     try {
       const call = { id: step_id, tool: event.tool, arguments: event.arguments }
-      await this.#gate(saved.session_id).report(call, undefined, event.end)
+      await this.#gate(saved.session_id).report(
+        call,
+        undefined,
+        event.end,
+        this.#state.claim(step_id)?.claim_id
+      )
     } finally {
       clearTimeout(timer)
     }
     this.#state.forgetAllowed(key, step_id)
+    this.#state.forgetClaim(step_id)
     // After a second call with this ID, a third must not be taken for one that had no outcome.
     if (known?.repeat === 1) this.#state.forgetCall(event.callId)
   }
@@ -262,10 +277,14 @@ class Hook {
   }
 
   /** Asks once, without a wait, in a session that is open. */
-  async #askOpen(call: ToolCall, signal: AbortSignal): Promise<Verdict> {
+  async #askOpen(call: ToolCall, claimKey: string, signal: AbortSignal): Promise<Verdict> {
     for (let attempt = 0; ; attempt++) {
       const session = await this.#session(signal)
-      const verdict = await this.#gate(session.session_id).ask(call, undefined, { wait: false, signal })
+      const verdict = await this.#gate(session.session_id).ask(call, undefined, {
+        wait: false,
+        signal,
+        claimKey
+      })
       const isClosed = verdict.verdict === "deny" && verdict.problem?.code === "SESSION_CLOSED"
       if (!isClosed || attempt >= MAX_REOPENED) return verdict
       // Closed by the end of an earlier run, or by a person. Another hook can have noticed first.
@@ -282,6 +301,7 @@ class Hook {
       session,
       actionClass: ({ tool }) => hookActionClass(this.#options.vendor, tool),
       timeout: this.#options.waitMillis,
+      leaseSeconds: LEASE_SECONDS,
       // A coding agent does not repeat a call that ended.
       repeatedIds: "new",
       onFault: ({ call, error, operation }: GateFault) => {

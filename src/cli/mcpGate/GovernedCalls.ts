@@ -1,6 +1,7 @@
 import { Cause, Data, Effect, FiberMap, FiberSet } from "effect"
 import { randomUUID } from "node:crypto"
-import { makeToolGate, type ToolCall } from "../../adapters/toolGate.ts"
+import { FAULTS, makeToolGate, type ToolCall, type ToolEnd } from "../../adapters/toolGate.ts"
+import { CallMap } from "../../adapters/toolGate/CallMap.ts"
 import { unknownEnd } from "./callResults.ts"
 import { describe } from "./describe.ts"
 import { type GateRun, openRun } from "./GateRun.ts"
@@ -29,6 +30,17 @@ export interface OpenRun {
 /** The session of the gate could not be opened. */
 export class NoSession extends Data.TaggedError("NoSession")<{ readonly cause: unknown }> {}
 
+/** The content of a call by which it is found again. */
+export type CallContent = Pick<CallRecord, "action_class" | "definition" | "digest" | "tool">
+
+/** How a call ended, for the service. */
+const toolEnd = ({ failure, isUnknown, response }: CallEnd): ToolEnd => {
+  if (isUnknown) return { status: "unknown" }
+  return failure === null
+    ? { status: "succeeded", result: "result" in response ? response.result : null }
+    : { status: "failed", error: failure }
+}
+
 /** A call that the gate goes on with. `new`: nobody was asked about it before. */
 type TakenCall = LeftCall | { readonly state: "new"; readonly record: CallRecord }
 
@@ -53,22 +65,25 @@ export const makeGovernedCalls = Effect.fnUntraced(function* (
     session: async () => (await openOnce()).session,
     onFault: ({ call, error, operation }) => {
       if (operation === "report") isReported = false
-      log(
-        `${operation === "ask" ? "no decision about" : "no record of the outcome of"} ${call.tool} (${call.id}): ${describe(error)}`
-      )
+      log(`${FAULTS[operation]} ${call.tool} (${call.id}): ${describe(error)}`)
     }
   })
+  /** Claimed calls, whose claims are renewed until their outcomes are reported, also while a server's question waits for the client. */
+  const claimed = new CallMap<ToolCall>()
 
-  const report = (call: ToolCall, outcome: Parameters<typeof gate.report>[2]): Effect.Effect<void> =>
-    Effect.promise(() => gate.report(call, undefined, outcome))
+  const reportEnd = ({ claim_id, step_id, tool }: CallRecord, end: CallEnd): Effect.Effect<void> => {
+    const call = claimed.take(step_id) ?? { id: step_id, tool, arguments: undefined }
+    return Effect.promise(() => gate.report(call, undefined, toolEnd(end), claim_id ?? undefined))
+  }
 
-  const reportEnd = ({ step_id, tool }: CallRecord, { failure, response }: CallEnd): Effect.Effect<void> =>
-    report(
-      { id: step_id, tool, arguments: undefined },
-      failure === null
-        ? { status: "succeeded", result: "result" in response ? response.result : null }
-        : { status: "failed", error: failure }
-    )
+  /** Asks about a call, and claims it if there is a key. One that was claimed before and not sent keeps its claim. */
+  const ask = Effect.fnUntraced(function* (given: ToolCall, claimKey: string | undefined, wait: boolean) {
+    const call = claimed.get(given.id) ?? given
+    const claim = claimKey === undefined ? { claim: false } : { claimKey }
+    const verdict = yield* Effect.promise((signal) => gate.ask(call, undefined, { signal, wait, ...claim }))
+    if (verdict.verdict === "allow" && verdict.claim !== undefined) claimed.set(call.id, call)
+    return verdict
+  })
 
   const open = async (): Promise<OpenRun> => {
     opening ??= openRun({
@@ -117,14 +132,14 @@ export const makeGovernedCalls = Effect.fnUntraced(function* (
     /** Opens the run with the calls of the gate before. Fails if the service cannot be reached. */
     run: Effect.tryPromise({ try: openOnce, catch: (cause) => new NoSession({ cause }) }),
 
-    /** Asks about a call, without a wait for a person. */
-    ask: (call: ToolCall) => Effect.promise((signal) => gate.ask(call, undefined, { signal, wait: false })),
-    report,
+    /** Asks about a call, without a wait for a person, and claims it with the key. */
+    ask: (call: ToolCall, claimKey?: string) => ask(call, claimKey, false),
+    report: (call: ToolCall, end: ToolEnd) => Effect.promise(() => gate.report(call, undefined, end)),
 
     /** Waits for the decision about a call that is pending, also while the service is gone. */
-    waitForPerson: Effect.fnUntraced(function* (call: ToolCall) {
+    waitForPerson: Effect.fnUntraced(function* (call: ToolCall, claimKey?: string) {
       for (;;) {
-        const verdict = yield* Effect.promise((signal) => gate.ask(call, undefined, { signal }))
+        const verdict = yield* ask(call, claimKey, true)
         if (verdict.verdict !== "deny" || verdict.cause !== "unreachable") return verdict
         yield* Effect.sleep(UNREACHABLE_MILLIS)
       }
@@ -133,7 +148,7 @@ export const makeGovernedCalls = Effect.fnUntraced(function* (
     /** Finds a call in the journal, or begins it. `state`: that of its request, if the client has one. */
     takeUp: Effect.fnUntraced(function* (
       { journal, session }: OpenRun,
-      content: Omit<CallRecord, "session" | "step_id">,
+      content: CallContent,
       state: RequestState | undefined
     ) {
       if (state !== undefined) yield* FiberMap.remove(carriedCalls, state.step_id)
@@ -151,7 +166,7 @@ export const makeGovernedCalls = Effect.fnUntraced(function* (
         const found = state === undefined ? undefined : await journal.find(state.step_id)
         if (found !== undefined) return found
         const step_id = state?.step_id ?? `call_${randomUUID().replaceAll("-", "")}`
-        const record = { ...content, session, step_id }
+        const record = { ...content, session, step_id, claim_key: randomUUID(), claim_id: null }
         await journal.asked(record)
         return { state: state === undefined ? "new" : "asked", record }
       })

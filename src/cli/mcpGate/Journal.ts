@@ -23,7 +23,11 @@ export const CallRecord = Schema.Struct({
   /** Digest of the tool and its arguments. */
   digest: Schema.String,
   /** Digest of the definition of the tool that the call is decided under. */
-  definition: Schema.String
+  definition: Schema.String,
+  /** Identifies the request for the claim: the gate that goes on with the call gets the same claim, and no other gate does. */
+  claim_key: Schema.String,
+  /** The claim under which the call is sent to the server; null before it has one. */
+  claim_id: Schema.NullOr(Schema.String)
 })
 export type CallRecord = typeof CallRecord.Type
 
@@ -32,7 +36,9 @@ export const CallEnd = Schema.Struct({
   /** The members `result` or `error` of the server's response. */
   response: Schema.Union([Schema.Struct({ result: Schema.Json }), Schema.Struct({ error: Schema.Json })]),
   /** Why the call failed; null if it succeeded. */
-  failure: Schema.NullOr(Schema.String)
+  failure: Schema.NullOr(Schema.String),
+  /** Whether the call may have been executed: the service gets no outcome, and a person finds out. */
+  isUnknown: Schema.Boolean
 })
 export type CallEnd = typeof CallEnd.Type
 
@@ -61,8 +67,9 @@ export const openJournal = async (directory: string) => {
 
   const find = async (step_id: string, names: ReadonlyArray<string>): Promise<LeftCall | undefined> => {
     const decode = Schema.decodeUnknownOption(RecordFile)
-    const asked = decode(await readIfExists(fileOf(step_id, CALL_SUFFIX)))
-    const record = Option.isSome(asked) ? asked : decode(await readIfExists(fileOf(step_id, ".0.started")))
+    // The file of the start has the claim.
+    const started = decode(await readIfExists(fileOf(step_id, ".0.started")))
+    const record = Option.isSome(started) ? started : decode(await readIfExists(fileOf(step_id, CALL_SUFFIX)))
     if (Option.isNone(record)) return undefined
     const end = Schema.decodeUnknownOption(EndFile)(await readIfExists(fileOf(step_id, ".end.json")))
     if (Option.isSome(end)) return { state: "ended", record: record.value, end: end.value }

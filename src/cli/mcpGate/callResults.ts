@@ -64,29 +64,33 @@ export const endOf = (outcome: RpcOutcome): CallEnd => {
     const message = isObject(outcome.error) ? outcome.error["message"] : undefined
     return {
       response: { error: json(outcome.error) },
-      failure: typeof message === "string" && message !== "" ? message : "The server answered with an error."
+      failure: typeof message === "string" && message !== "" ? message : "The server answered with an error.",
+      isUnknown: false
     }
   }
   const { result } = outcome
   const isFailure = isObject(result) && result["isError"] === true
   return {
     response: { result: json(result) },
-    failure: isFailure ? textOf(result) || "The tool failed without a text." : null
+    failure: isFailure ? textOf(result) || "The tool failed without a text." : null,
+    isUnknown: false
   }
 }
 
 /** The end of a call that has no result of the server. `meta`: the gate's own data in the `_meta` of its result. */
 export const failedEnd = (text: string, meta: JsonObject): CallEnd => {
   const result = textResult(text, { isError: true, isStateless: false, meta: { [META_KEY]: meta } })
-  return { response: { result: json(result) }, failure: text }
+  return { response: { result: json(result) }, failure: text, isUnknown: false }
 }
 
 /** The end of a call that the server may or may not have executed. */
-export const unknownEnd = (reason: string): CallEnd =>
-  failedEnd(
+export const unknownEnd = (reason: string): CallEnd => ({
+  ...failedEnd(
     `It is unknown whether this call was executed: ${reason} It was not sent again. Check its effect first; calling the tool again is a new call.`,
     { cause: "unknown" }
-  )
+  ),
+  isUnknown: true
+})
 
 /** A kept response for a request: in the stateless protocol, a result has a type. */
 export const responseFor = ({ response }: CallEnd, isStateless: boolean): RpcOutcome => {

@@ -19,7 +19,7 @@ import {
 import type { ClientRequest, ClientRequests } from "./ClientRequests.ts"
 import { describe } from "./describe.ts"
 import { digestOf } from "./digest.ts"
-import type { GovernedCalls, OpenRun } from "./GovernedCalls.ts"
+import type { CallContent as RecordedContent, GovernedCalls, OpenRun } from "./GovernedCalls.ts"
 import type { CallEnd, CallRecord } from "./Journal.ts"
 import type { McpGateOptions } from "./McpGate.ts"
 import { paramHeaders } from "./paramHeaders.ts"
@@ -132,15 +132,20 @@ export const makeToolCalls = ({
   })
 
   /** Asks, and waits for the person who decides; only so long if the client can show a link instead. */
-  const decide = Effect.fnUntraced(function* (request: ClientRequest, call: ToolCall, isRetry: boolean) {
-    const first = yield* calls.ask(call)
+  const decide = Effect.fnUntraced(function* (
+    request: ClientRequest,
+    call: ToolCall,
+    claimKey: string,
+    isRetry: boolean
+  ) {
+    const first = yield* calls.ask(call, claimKey)
     if (first.verdict !== "pending") return { verdict: first, hasWaited: false }
     const showsLink = canOpenUrl(request.params)
     if (showsLink && (!isRetry || isDeclined(request.params))) return { verdict: first, hasWaited: false }
     const url = approvalUrl(first.decision.approval_id)
     log(`${call.tool} (${call.id}) waits for a person: ${url}`)
     const message = `Waiting for a person to decide: ${url}`
-    const decided = requests.hold(request, message, calls.waitForPerson(call))
+    const decided = requests.hold(request, message, calls.waitForPerson(call, claimKey))
     const verdict = yield* showsLink
       ? Effect.timeoutOrElse(decided, { duration: RETRY_WAIT_MILLIS, orElse: () => Effect.succeed(first) })
       : decided
@@ -283,12 +288,13 @@ export const makeToolCalls = ({
     function* (
       request: ClientRequest,
       run: OpenRun,
-      content: Omit<CallRecord, "session" | "step_id">,
+      content: RecordedContent,
       tool: CallContent,
       state: RequestState | undefined
     ) {
       const { record, ...taken } = yield* calls.takeUp(run, content, state)
-      const { definition, digest, session, step_id } = record
+      const { claim_key, definition, digest, session, step_id } = record
+      let claim_id = record.claim_id
       let hasWaited = taken.state !== "new"
       activeSteps.add(step_id)
       yield* Effect.addFinalizer(() => Effect.sync(() => activeSteps.delete(step_id)))
@@ -304,7 +310,9 @@ export const makeToolCalls = ({
           arguments: tool.args,
           actionClass: record.action_class
         }
-        const decided = yield* Effect.interruptible(decide(request, call, state !== undefined)).pipe(
+        const decided = yield* Effect.interruptible(
+          decide(request, call, claim_key, state !== undefined)
+        ).pipe(
           // The same call goes on with the same approval.
           Effect.onError(() => Effect.sync(() => calls.leave(record)))
         )
@@ -327,6 +335,7 @@ export const makeToolCalls = ({
             upstream: null
           })
         }
+        claim_id = verdict.claim?.id ?? null
       }
       // A call that is decided at once is sent under the list that it was decided under. After a wait for a person or the client, the list is
       // read again, also after a short one: the server need not announce a change, and the request takes no time beside the wait.
@@ -339,9 +348,10 @@ export const makeToolCalls = ({
         calls.leave(record)
         return yield* requests.fail(request.id, SERVER_FAILED, `${serverEnd} The call was not executed.`)
       }
-      if (Result.isFailure(confirmed)) return yield* withhold(request, run, record, confirmed.failure)
+      if (Result.isFailure(confirmed))
+        return yield* withhold(request, run, { ...record, claim_id }, confirmed.failure)
       const leg = { leg: state?.leg ?? 0, upstream: state?.upstream ?? null }
-      return yield* execute(request, run, record, tool, leg, since)
+      return yield* execute(request, run, { ...record, claim_id }, tool, leg, since)
     },
     Effect.scoped,
     Effect.uninterruptible

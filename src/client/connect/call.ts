@@ -1,5 +1,4 @@
 /** Calls one operation: builds its request from the input, and its result from the response. */
-import { v4 } from "uuid"
 import type { ClientError } from "../ClientError.ts"
 import { type FailedRequest, reasonOf, ServiceUnreachable } from "../ServiceUnreachable.ts"
 import { UnexpectedResponse } from "../UnexpectedResponse.ts"
@@ -8,6 +7,7 @@ import { type CallResponse, readRateLimits } from "./CallPromise.ts"
 import { toMillis } from "./Duration.ts"
 import { problemShapes } from "./generated/operationTable.ts"
 import { ProblemError } from "./Problem.ts"
+import { newIdempotencyKey } from "./idempotencyKey.ts"
 import { readLines } from "./readLines.ts"
 import { type Connection, header, type OutgoingRequest, send } from "./send.ts"
 import {
@@ -96,8 +96,8 @@ export const buildRequest = (
   const url = new URL(connection.url + path)
   for (const [name, value] of part("query")) url.searchParams.append(name, value)
   const headers: Record<string, string> = {}
-  // Node 18 has no random bytes without an import: calls there are not retried.
-  if (entry.idempotent === true && "crypto" in globalThis) headers["idempotency-key"] = v4()
+  const key = entry.idempotent === true ? newIdempotencyKey() : undefined
+  if (key !== undefined) headers["idempotency-key"] = key
   for (const [name, value] of [...Object.entries(options.headers ?? {}), ...part("headers")]) {
     // `fetch` would fail with an error that quotes the header.
     if (!/^[\w-]+$/.test(name) || !/^[\x20-\x7e]*$/.test(value)) {

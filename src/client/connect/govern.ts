@@ -5,6 +5,7 @@ import type { CallOptions } from "./CallOptions.ts"
 import { DecisionTimeout } from "./DecisionTimeout.ts"
 import { type Duration, toMillis } from "./Duration.ts"
 import type { ApprovalSnapshot, CounterProposal, GovernedStep, StepRequest } from "./generated/Operations.ts"
+import { newIdempotencyKey } from "./idempotencyKey.ts"
 import { type Clock, linkSignals } from "./wait.ts"
 
 /** A decided step. */
@@ -24,6 +25,11 @@ export interface WaitOptions extends Pick<StreamOptions, "reconnect">, Pick<Call
    * rule's own windows.
    */
   readonly timeout?: Duration
+  /**
+   * Identifies the request of a step with `claim`, which is repeated with it and then gets the same claim. Default: a random one. Pass one that
+   * you have stored to get the claim again after a restart; never share it between two agents.
+   */
+  readonly idempotencyKey?: string
   /**
    * Whether to go on with the arguments that a reviewer proposed when rejecting the step. If so, another step is requested with them, whose
    * ID is that of the step and `~2`, and its decision is returned: use the `step_id` and the `arguments` of the result. Default: a rejected
@@ -50,6 +56,13 @@ interface AnyAnswer {
 interface ClosedApproval extends AnyApproval {
   readonly outcome: "allow" | "reject" | null
 }
+
+/** The headers of a step's request: every repetition of one that claims the step has the same key. */
+export const stepHeaders = (
+  { claim }: Pick<StepRequest, "claim">,
+  idempotencyKey = newIdempotencyKey()
+): { readonly "idempotency-key"?: string } =>
+  claim === true && idempotencyKey !== undefined ? { "idempotency-key": idempotencyKey } : {}
 
 /** The members that a decision adds to the answer to a step. */
 interface Decision<Approval> {

@@ -48,8 +48,12 @@ export interface Clock {
   readonly sleep: (millis: number, signal: AbortSignal) => Promise<void>
 }
 
-/** Resolves after the time; rejects with the signal's reason as soon as it aborts. */
-export const sleep = (millis: number, signal: AbortSignal): Promise<void> =>
+/** Resolves after the time; rejects with the signal's reason as soon as it aborts. `isBackground`: the timer does not keep Node running. */
+export const sleep = (
+  millis: number,
+  signal: AbortSignal,
+  { isBackground = false }: { readonly isBackground?: boolean } = {}
+): Promise<void> =>
   new Promise((resolve, reject) => {
     const finish = (settle: () => void) => () => {
       clearTimeout(timer)
@@ -58,11 +62,13 @@ export const sleep = (millis: number, signal: AbortSignal): Promise<void> =>
     }
     const abort = finish(() => reject(signal.reason))
     const timer = setTimeout(finish(resolve), Math.min(millis, MAX_TIMER_MILLIS))
+    // A number in browsers.
+    if (isBackground && typeof timer === "object") timer.unref()
     if (signal.aborted) abort()
     else signal.addEventListener("abort", abort)
   })
 
-export const systemClock: Clock = { now: () => Date.now(), random: () => Math.random(), sleep }
+export const systemClock = { now: () => Date.now(), random: () => Math.random(), sleep } satisfies Clock
 
 /** A signal that aborts with the first of others, and a function that removes its listeners. */
 export interface LinkedSignal {

@@ -63,6 +63,46 @@ export const describeWaiting = (approval_id: string, expires_at: string | null):
 export const ALREADY_EXECUTED =
   "This call was executed before and its outcome is recorded, so it was not executed again."
 
+/** A step that cannot be claimed, as the problem `STEP_ALREADY_CLAIMED` says. */
+export interface ClaimedCall {
+  readonly state: "executing" | "unknown" | "completed"
+  /** In RFC 3339. */
+  readonly claimed_at: string | null
+  /** The outcome, if it is recorded. */
+  readonly outcome: {
+    readonly status: "succeeded" | "failed"
+    readonly result?: unknown
+    readonly error: string | null
+  } | null
+}
+
+/** Most characters of a result in such a text. */
+const MAX_RESULT_CHARACTERS = 4_000
+
+/** Says that a call was claimed before, and what happened to it. */
+export const describeClaimed = ({ claimed_at, outcome, state }: ClaimedCall): string => {
+  const since = claimed_at === null ? "" : ` at ${claimed_at}`
+  switch (state) {
+    case "executing":
+      return `This call was claimed${since} and is being executed, so it was not executed again. Its outcome will be recorded.`
+    case "unknown":
+      return joinSentences(
+        `This call was claimed${since}, and no outcome was reported: it may have been executed, so it was not executed again.`,
+        "A person must find out what happened and resolve the execution in Countersign. Do not repeat it in another form."
+      )
+    case "completed":
+      return joinSentences(ALREADY_EXECUTED, describeOutcome(outcome))
+  }
+}
+
+const describeOutcome = (outcome: ClaimedCall["outcome"]): string => {
+  if (outcome === null) return ""
+  const { error, result, status } = outcome
+  if (status === "failed") return error === null ? "It failed." : `It failed: ${JSON.stringify(error)}.`
+  const text = result === undefined ? "" : JSON.stringify(result)
+  return text === "" || text.length > MAX_RESULT_CHARACTERS ? "It succeeded." : `It succeeded: ${text}.`
+}
+
 /** What rejected a step, by its `decision_source`. */
 export const rejectionCause = (decision_source: string | null): RejectionCause => {
   switch (decision_source) {

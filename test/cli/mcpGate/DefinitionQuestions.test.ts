@@ -28,7 +28,7 @@ const denied = (cause: Denied["cause"]): Denied => ({
   problem: undefined
 })
 const pending: Verdict = { verdict: "pending", message: "waits", decision: step }
-const allowed: Verdict = { verdict: "allow", decision: { ...step, decision: "allow" } }
+const allowed: Verdict = { verdict: "allow", decision: { ...step, decision: "allow" }, claim: undefined }
 
 const change = {
   part: "tool_definition" as const,

@@ -60,7 +60,9 @@ const record = {
   tool: "refund",
   action_class: "write",
   digest: "d",
-  definition: "e"
+  definition: "e",
+  claim_key: "f",
+  claim_id: null
 }
 
 describe("GateRun", () => {
@@ -147,7 +149,7 @@ describe("Journal", () => {
   it("tells calls that were not sent, of unknown outcome, and executed apart", async () => {
     const directory = temporary()
     const journal = await openJournal(directory)
-    const end = { response: { result: { content: [] } }, failure: null }
+    const end = { response: { result: { content: [] } }, failure: null, isUnknown: false }
     for (const [step_id, steps] of Object.entries({
       asked: [],
       interrupted: [() => journal.started({ ...record, step_id: "interrupted" }, 0)],

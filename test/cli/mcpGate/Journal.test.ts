@@ -22,9 +22,11 @@ const record = {
   tool: "pay",
   action_class: "write",
   digest: "0".repeat(64),
-  definition: "1".repeat(64)
+  definition: "1".repeat(64),
+  claim_key: "2".repeat(32),
+  claim_id: null
 }
-const end: CallEnd = { response: { result: "paid" }, failure: null }
+const end: CallEnd = { response: { result: "paid" }, failure: null, isUnknown: false }
 
 /** The state of the call in the eyes of the next process. */
 const stateIn = async (directory: string): Promise<string | undefined> =>

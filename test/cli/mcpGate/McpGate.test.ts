@@ -229,7 +229,9 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })(
           tool: "read",
           action_class: "destructive",
           digest: digestOf(["read", { file: "a" }]),
-          definition: digestOf({ name: "read" })
+          definition: digestOf({ name: "read" }),
+          claim_key: "key",
+          claim_id: null
         }
         assert.isTrue(yield* Effect.promise(() => journal.started(record, 0)))
         const gate = yield* gateFor(run, { directory })

@@ -1,0 +1,107 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect } from "effect"
+import { TestClock } from "effect/testing"
+import { keepClaim } from "../../../src/client/connect/keepClaim.ts"
+import { ProblemError } from "../../../src/client/connect/Problem.ts"
+import { makeRuntime } from "../../../src/client/PromiseRuntime.ts"
+import { ServiceUnreachable } from "../../../src/client/ServiceUnreachable.ts"
+
+const LEASE_MILLIS = 300_000
+
+const claim = { claimed_at: new Date(1_000_000), expires_at: new Date(1_000_000 + LEASE_MILLIS) }
+
+const unreachable = new ServiceUnreachable(
+  { operation: "sessions.renewClaim", method: "POST", url: new URL("http://127.0.0.1:1/") },
+  "ECONNREFUSED"
+)
+const mismatch = new ProblemError(
+  "CLAIM_MISMATCH",
+  { title: "Claim mismatch", status: 409 },
+  "sessions.renewClaim"
+)
+
+/** Lets promises settle that a passed time has started. */
+const settle = Effect.promise(() => new Promise<void>((done) => setImmediate(done)))
+
+const pass = (duration: string & `${number} seconds`) => Effect.andThen(TestClock.adjust(duration), settle)
+
+/** Keeps a claim by the test's clock. `answer`: that of each renewal. */
+const kept = Effect.fnUntraced(function* (answer: (renewal: number) => Promise<unknown>) {
+  const { clock } = yield* makeRuntime
+  const renewals: Array<number> = []
+  const lost: Array<unknown> = []
+  const stop = keepClaim(claim, {
+    clock,
+    renew: (lease_seconds) => {
+      renewals.push(lease_seconds)
+      return answer(renewals.length)
+    },
+    onLost: (error) => lost.push(error)
+  })
+  yield* settle
+  return { lost, renewals, stop }
+})
+
+describe("keepClaim", () => {
+  it.effect("renews at each third of the lease, until it is stopped", () =>
+    Effect.gen(function* () {
+      const { lost, renewals, stop } = yield* kept(async () => undefined)
+      yield* pass("99 seconds")
+      assert.deepStrictEqual(renewals, [])
+      yield* pass("1 seconds")
+      assert.deepStrictEqual(renewals, [300])
+      yield* pass("100 seconds")
+      assert.deepStrictEqual(renewals, [300, 300])
+      stop()
+      yield* pass("1000 seconds")
+      assert.deepStrictEqual(renewals, [300, 300])
+      assert.deepStrictEqual(lost, [])
+    })
+  )
+
+  it.effect("repeats a renewal that the service does not answer, and goes on when it does", () =>
+    Effect.gen(function* () {
+      const { lost, renewals, stop } = yield* kept((renewal) =>
+        renewal <= 3 ? Promise.reject(unreachable) : Promise.resolve()
+      )
+      yield* pass("100 seconds")
+      for (let second = 0; second < 10; second++) yield* pass("1 seconds")
+      assert.lengthOf(renewals, 4)
+      yield* pass("100 seconds")
+      assert.lengthOf(renewals, 5)
+      assert.deepStrictEqual(lost, [])
+      stop()
+    })
+  )
+
+  it.effect("reports once that the claim is lost, when the lease ends without an answer", () =>
+    Effect.gen(function* () {
+      const { lost, renewals } = yield* kept(() => Promise.reject(unreachable))
+      for (let second = 0; second < 299; second += 13) yield* pass("13 seconds")
+      assert.deepStrictEqual(lost, [unreachable])
+      const sent = renewals.length
+      assert.isAbove(sent, 5)
+      yield* pass("1000 seconds")
+      assert.lengthOf(renewals, sent)
+    })
+  )
+
+  it.effect("reports at once that the claim is lost, if the service refuses to renew it", () =>
+    Effect.gen(function* () {
+      const { lost, renewals } = yield* kept(() => Promise.reject(mismatch))
+      yield* pass("100 seconds")
+      yield* pass("1000 seconds")
+      assert.deepStrictEqual(lost, [mismatch])
+      assert.lengthOf(renewals, 1)
+    })
+  )
+
+  it.effect("does not renew a claim for longer than 24 hours", () =>
+    Effect.gen(function* () {
+      const { lost, renewals } = yield* kept(async () => undefined)
+      for (let renewal = 0; renewal < 24 * 36 + 10; renewal++) yield* pass("100 seconds")
+      assert.lengthOf(lost, 1)
+      assert.lengthOf(renewals, 24 * 36)
+    })
+  )
+})
