@@ -1,13 +1,15 @@
 import type { Duration } from "../client/connect/Duration.ts"
 import { type GovernedDecision, stepHeaders } from "../client/connect/govern.ts"
-import type {
-  Claim,
-  GovernedStep,
-  OutcomeReport,
-  StepRequest
-} from "../client/connect/generated/Operations.ts"
+import type { Claim, GovernedStep, StepRequest } from "../client/connect/generated/Operations.ts"
 import { newIdempotencyKey } from "../client/connect/idempotencyKey.ts"
-import { keepClaim } from "../client/connect/keepClaim.ts"
+import {
+  type ExecutionFault,
+  executionOf,
+  renewWhileRunning,
+  reportEnd,
+  runReported,
+  type ToolEnd
+} from "../client/connect/execute.ts"
 import { isProblem, type Problem } from "../client/connect/Problem.ts"
 import type { Clock } from "../client/connect/wait.ts"
 import type { CountersignClient } from "../client/connect.ts"
@@ -16,8 +18,8 @@ import { rejectionCause } from "../domain/approvals/describeDecision.ts"
 import { callStepId, repeatedStepId } from "../domain/approvals/callStepId.ts"
 import { CallMap } from "./toolGate/CallMap.ts"
 import { describeDenial, describeHeld, describePending, describeProblem } from "./toolGate/messages.ts"
-import { errorText, recordable, toJson } from "./toolGate/recordable.ts"
-import { retryUnavailable } from "./toolGate/retryUnavailable.ts"
+import { toJson } from "../client/connect/recordable.ts"
+import { retryUnavailable } from "../client/connect/retryUnavailable.ts"
 
 /** A call of a tool that a model asked for. */
 export interface ToolCall {
@@ -170,12 +172,6 @@ export interface AskOptions {
   readonly claimKey?: string
 }
 
-/** How a tool ended. `unknown`: it may have been executed; the claim ends without an outcome, and a person finds out. */
-export type ToolEnd =
-  | { readonly status: "unknown" }
-  | { readonly status: "succeeded"; readonly result?: unknown }
-  | { readonly status: "failed"; readonly error: unknown }
-
 /** Asks the service before tools are called, and reports how they ended. The part that all adapters share. */
 export interface ToolGate<Context> {
   /**
@@ -210,9 +206,6 @@ export interface ToolGate<Context> {
 
 /** Retries of a question, as in `govern`: an address without a service should fail soon. */
 const ASK_RETRIES = 3
-
-/** Retries of a report, for a service that restarts: about 15 seconds together. */
-const REPORT_RETRIES = 5
 
 /** Calls with one ID and the same content that get steps of their own. Further ones are denied. */
 const MAX_REPEATS = 100
@@ -363,6 +356,11 @@ export const makeToolGate = <Context = undefined>(
     return { verdict: "deny", cause, message, decision, problem: undefined }
   }
 
+  const faultOf =
+    (call: ToolCall) =>
+    (fault: ExecutionFault): void =>
+      onFault({ call, ...fault })
+
   /** Renews the claim of a call until it has ended, or its run was aborted. */
   const keep = async (
     call: ToolCall,
@@ -373,15 +371,11 @@ export const makeToolGate = <Context = undefined>(
     const state = stateOf(call)
     state.release?.()
     const params = { id: await sessionOf(context), step_id: claim.step_id }
-    const stop = keepClaim(claim, {
-      clock,
-      renew: (lease_seconds, timeout, during) =>
-        client.sessions.renewClaim(
-          { params, payload: { claim_id: claim.id, lease_seconds } },
-          { signal: during, timeout, retries: 0 }
-        ),
-      onLost: (error) => onFault({ call, operation: "renew", error })
-    })
+    const stop = renewWhileRunning(
+      claim,
+      executionOf(client.sessions, params, claim.id, faultOf(call)),
+      clock
+    )
     const release = () => {
       signal?.removeEventListener("abort", release)
       stop()
@@ -420,19 +414,6 @@ export const makeToolGate = <Context = undefined>(
     }
   }
 
-  const outcomeOf = (
-    end: Exclude<ToolEnd, { readonly status: "unknown" }>,
-    claim_id: string | undefined
-  ): OutcomeReport => ({
-    ...(claim_id === undefined ? {} : { claim_id }),
-    ...(end.status === "failed"
-      ? { status: "failed", error: errorText(end.error) }
-      : {
-          status: "succeeded",
-          ...(recordResults && end.result !== undefined ? { result: recordable(end.result) } : {})
-        })
-  })
-
   const report: ToolGate<Context>["report"] = async (call, context, end, claim_id) => {
     const { claim, release } = states.get(call) ?? {}
     release?.()
@@ -440,20 +421,10 @@ export const makeToolGate = <Context = undefined>(
       const id = await sessionOf(context)
       const claimed = claim?.id ?? claim_id
       const params = { id, step_id: claim?.step_id ?? (await callStepId(stepIdOf(call, context))) }
-      const send = () => {
-        if (end.status !== "unknown")
-          return client.sessions.reportOutcome({ params, payload: outcomeOf(end, claimed) })
-        if (claimed === undefined) return undefined
-        // People see it now, and not when the lease ends.
-        return client.sessions.renewClaim({ params, payload: { claim_id: claimed, lease_seconds: 1 } })
-      }
-      await retryUnavailable(async () => send(), { retries: REPORT_RETRIES })
+      const recorded: ToolEnd = end.status === "succeeded" && !recordResults ? { status: "succeeded" } : end
+      await reportEnd(recorded, executionOf(client.sessions, params, claimed, faultOf(call)))
     } catch (error) {
-      // A report whose response was lost is sent again: the first one counts. A lease that has ended needs no end.
-      const isKnown =
-        isProblem(error, "STEP_ALREADY_COMPLETED") ||
-        (end.status === "unknown" && isProblem(error, "CLAIM_MISMATCH"))
-      if (!isKnown) onFault({ call, operation: "report", error })
+      onFault({ call, operation: "report", error })
     }
   }
 
@@ -467,15 +438,7 @@ export const makeToolGate = <Context = undefined>(
   const execute: ToolGate<Context>["execute"] = async (call, context, execute) => {
     const { claim, release } = stateOf(call)
     if (claim !== undefined && release === undefined) await keep(call, context, claim, undefined)
-    let result
-    try {
-      result = await execute()
-    } catch (error) {
-      await report(call, context, { status: "failed", error })
-      throw error
-    }
-    await report(call, context, { status: "succeeded", result })
-    return result
+    return runReported(execute, (end) => report(call, context, end))
   }
 
   return {

@@ -10,7 +10,7 @@ import type { EffectCalls } from "./Call.ts"
 import { apiKey, baseUrl, type ClientOptions } from "./ClientOptions.ts"
 import { makeApprovalWaits } from "./connect/approvalWaits.ts"
 import { makeFollower } from "./connect/sessionEvents.ts"
-import { type Govern, makeGovern } from "./govern.ts"
+import { type Execute, type Govern, makeExecute, makeGovern } from "./govern.ts"
 import { hideFailedRequest, hideRequest, type RequestError } from "./hideRequest.ts"
 import { type RetryOptions, withRetries } from "./retry.ts"
 import { RUN_TIMEOUT } from "./retryPolicy.ts"
@@ -28,6 +28,8 @@ export interface ClientCalls extends EffectCalls {
   readonly stream: StreamEvents
   /** Requests a step and waits for its decision: `govern(session_id, step)`. */
   readonly govern: Govern
+  /** Requests a step, executes it if it is allowed, once, and reports the outcome: `execute(session_id, step, tool)`. */
+  readonly execute: Execute
 }
 
 /**
@@ -92,10 +94,12 @@ const make = Effect.fnUntraced(function* (options: Omit<ClientLayerOptions, "key
   const waits = makeApprovalWaits(follower, (event) =>
     event.type === "approval:decided" ? event.approval : undefined
   )
+  const govern = makeGovern(calls.sessions.step, waits, open)
   return {
     ...calls,
     stream: makeStream(follower, open),
-    govern: makeGovern(calls.sessions.step, waits, open)
+    govern,
+    execute: makeExecute(govern, calls.sessions)
   }
 })
 

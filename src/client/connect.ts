@@ -4,6 +4,16 @@ import { call, type CallDefaults } from "./connect/call.ts"
 import type { CallOptions } from "./connect/CallOptions.ts"
 import { callPromise, pagePromise } from "./connect/CallPromise.ts"
 import { toMillis } from "./connect/Duration.ts"
+import {
+  type ClaimedDecision,
+  type ExecutedStep,
+  type ExecuteOptions,
+  type ExecutionFault,
+  executionOf,
+  renewWhileRunning,
+  reportEnd,
+  runReported
+} from "./connect/execute.ts"
 import { eventSource } from "./connect/eventSource.ts"
 import type {
   ApprovalSnapshot,
@@ -43,6 +53,19 @@ export interface CountersignClient extends Operations, AsyncDisposable {
    * @throws DECISION_TIMEOUT after its `timeout`, and the problems of `sessions.step`.
    */
   readonly govern: (id: string, step: StepRequest, options?: WaitOptions) => Promise<GovernedDecision>
+  /**
+   * Requests a step with a claim, waits for its decision, executes it if it is allowed, and reports the outcome. No other process executes the
+   * step: the claim is renewed while the tool runs. If this process ends before the outcome is reported, the execution is unknown, and a person
+   * finds out what happened. `lease_seconds` and `after_unknown` of the step say how it is claimed.
+   *
+   * @throws the tool's error, STEP_ALREADY_CLAIMED if the step is being executed, was executed, or may have been, and the errors of `govern`.
+   */
+  readonly execute: <Result>(
+    id: string,
+    step: StepRequest,
+    tool: (allowed: ClaimedDecision) => Promise<Result> | Result,
+    options?: ExecuteOptions
+  ) => Promise<ExecutedStep<Result>>
   /** Aborts running and future calls: they reject. Idempotent. */
   readonly close: () => Promise<void>
 }
@@ -98,7 +121,7 @@ export const connect = (options: ClientOptions = {}): CountersignClient => {
     event.type === "approval:decided" ? event.approval : undefined
   )
   const close = async () => closing.close()
-  return {
+  const client: CountersignClient = {
     ...operations,
     async *stream(id, { signal: given, ...streamOptions } = {}) {
       const { signal, unlink } = linkSignals(closing.during("stream"), given)
@@ -132,9 +155,35 @@ export const connect = (options: ClientOptions = {}): CountersignClient => {
         unlink()
       }
     },
+    async execute(id, step, tool, { onFault = warn, ...options } = {}) {
+      const { claim, decision, ...rest } = await client.govern(id, { ...step, claim: true }, options)
+      if (decision === "reject") return { ...rest, decision }
+      // Only a service that knows no claims answers without one.
+      if (claim === undefined) throw new TypeError("The service did not claim the step")
+      const allowed = { ...rest, decision, claim }
+      const params = { id, step_id: rest.step_id }
+      const execution = executionOf(client.sessions, params, claim.id, onFault)
+      const release = renewWhileRunning(claim, execution)
+      const result = await runReported(
+        () => tool(allowed),
+        (end) => {
+          release()
+          return reportEnd(end, execution)
+        }
+      )
+      return { ...allowed, result }
+    },
     close,
     [Symbol.asyncDispose]: close
   }
+  return client
+}
+
+const warn = ({ error, operation }: ExecutionFault): void => {
+  const reason = error instanceof Error ? error.message : String(error)
+  const what = operation === "renew" ? "a claim was lost" : "an outcome was not recorded"
+  // oxlint-disable-next-line no-console -- a library that has no logger of its application
+  console.warn(`countersign: ${what}: ${reason}`)
 }
 
 /** The method of an operation. An ID stands for the input that has nothing else. */

@@ -1,12 +1,13 @@
-import { Duration, Effect, type Schema } from "effect"
+import { Cause, DateTime, Duration, Effect, Exit, type Schema } from "effect"
 import type { StepRequest } from "../api/AgentSessions.ts"
 import type { ApprovalSnapshot, SessionEvent } from "../api/SessionStream.ts"
-import type { GovernedStep } from "../domain/approvals/AgentSession.ts"
+import type { Claim, GovernedStep } from "../domain/approvals/AgentSession.ts"
 import type { CounterProposal } from "../domain/approvals/CounterProposal.ts"
 import { type SessionId, StepId } from "../domain/Ids.ts"
 import type { CallError, EffectCalls, Operation } from "./Call.ts"
 import type { ApprovalWaits } from "./connect/approvalWaits.ts"
 import type { DecisionTimeout } from "./connect/DecisionTimeout.ts"
+import { type Execution, type ExecutionFault, renewWhileRunning, reportEnd } from "./connect/execute.ts"
 import { govern, proposedStep, stepHeaders } from "./connect/govern.ts"
 import { makeRuntime } from "./PromiseRuntime.ts"
 import { eventSource, type EventStreamOptions, type OpenStream, type StreamError } from "./stream.ts"
@@ -54,6 +55,83 @@ export type Govern = (
   step: StepRequest,
   options?: GovernOptions
 ) => Effect.Effect<GovernResult, GovernError>
+
+/** A step that the caller alone may execute. */
+export interface ClaimedResult extends GovernResult {
+  readonly decision: "allow"
+  readonly claim: Claim
+}
+
+/** Options of `execute`. */
+export interface ExecuteEffectOptions extends GovernOptions {
+  /** Runs for every fault. Default: a warning in the log. */
+  readonly onFault?: (fault: ExecutionFault) => Effect.Effect<void>
+}
+
+/**
+ * Requests a step with a claim, waits for its decision, executes it if it is allowed, and reports the outcome. No other process executes the
+ * step: the claim is renewed while the tool runs. If this process ends or the effect is interrupted before the outcome is reported, the execution
+ * is unknown, and a person finds out what happened.
+ */
+export type Execute = <A, E, R>(
+  id: SessionId,
+  step: StepRequest,
+  tool: (allowed: ClaimedResult) => Effect.Effect<A, E, R>,
+  options?: ExecuteEffectOptions
+) => Effect.Effect<
+  (ClaimedResult & { readonly result: A }) | (GovernResult & { readonly decision: "reject" }),
+  GovernError | E,
+  R
+>
+
+/** Builds `execute` from `govern` and the operations on a claim. */
+export const makeExecute =
+  (govern: Govern, { renewClaim, reportOutcome }: EffectCalls["sessions"]): Execute =>
+  <A, E, R>(
+    id: SessionId,
+    step: StepRequest,
+    tool: (allowed: ClaimedResult) => Effect.Effect<A, E, R>,
+    { onFault = warn, ...options }: ExecuteEffectOptions = {}
+  ) =>
+    Effect.gen(function* () {
+      const { claim, decision, ...rest } = yield* govern(id, { ...step, claim: true }, options)
+      if (decision === "reject") return { ...rest, decision }
+      // Only a service that knows no claims answers without one.
+      if (claim === undefined) return yield* Effect.die(new TypeError("The service did not claim the step"))
+      const allowed = { ...rest, decision, claim }
+      const params = { id, step_id: rest.step_id }
+      const runtime = yield* makeRuntime
+      const execution: Execution = {
+        onFault: (fault) => void runtime.run(onFault(fault), never),
+        // The client's own timeout limits an attempt.
+        renew: (lease_seconds, _timeout, signal) =>
+          runtime.run(renewClaim({ params, payload: { claim_id: claim.id, lease_seconds } }), signal),
+        report: (outcome) =>
+          runtime.run(reportOutcome({ params, payload: { ...outcome, claim_id: claim.id } }), never)
+      }
+      const lease = {
+        claimed_at: DateTime.toDateUtc(claim.claimed_at),
+        expires_at: DateTime.toDateUtc(claim.expires_at)
+      }
+      const result = yield* Effect.acquireUseRelease(
+        Effect.sync(() => renewWhileRunning(lease, execution, runtime.clock)),
+        () => tool(allowed),
+        (release, exit) =>
+          Effect.promise(async () => {
+            release()
+            // Nobody knows how far a tool came that was interrupted: the lease ends without an outcome.
+            if (Exit.isSuccess(exit)) await reportEnd({ status: "succeeded", result: exit.value }, execution)
+            else if (!Cause.hasInterrupts(exit.cause))
+              await reportEnd({ status: "failed", error: Cause.squash(exit.cause) }, execution)
+          })
+      )
+      return { ...allowed, result }
+    })
+
+const never = new AbortController().signal
+
+const warn = ({ error, operation }: ExecutionFault): Effect.Effect<void> =>
+  Effect.logWarning(operation === "renew" ? "A claim was lost" : "An outcome was not recorded", error)
 
 /** Builds `govern` from the step operation and the client's waits. */
 export const makeGovern =

@@ -5,6 +5,14 @@
 export type { CallError, CallInput, CallResult, EffectCalls } from "./Call.ts"
 export { Client, type ClientCalls, type ClientLayerOptions } from "./Client.ts"
 export * from "./connect/index.ts"
-export type { Govern, GovernError, GovernOptions, GovernResult } from "./govern.ts"
+export type {
+  ClaimedResult,
+  Execute,
+  ExecuteEffectOptions,
+  Govern,
+  GovernError,
+  GovernOptions,
+  GovernResult
+} from "./govern.ts"
 export type { RetryOptions } from "./retry.ts"
 export type { EventStreamOptions, StreamError, StreamEvents } from "./stream.ts"

@@ -4,6 +4,7 @@ import { Effect } from "effect"
 import type { Countersign } from "../../src/testing/index.ts"
 import type { GateFault, GateSettings } from "../../src/adapters/toolGate.ts"
 import { connect } from "../../src/client/connect/index.ts"
+import { StepId } from "../../src/domain/Ids.ts"
 import { startScriptedServer } from "../support/scripted.ts"
 import { governedRun } from "./governedRun.ts"
 import { eventually } from "./mcp/eventually.ts"
@@ -246,7 +247,7 @@ export const adapterContract = (
     })
     assert.include(told.get("call_1"), "may have been executed")
     assert.include(told.get("call_1"), "A person must find out")
-    assert.deepInclude((await executions())[0], { state: "unknown", step_id: "call_1" })
+    assert.deepInclude((await executions())[0], { state: "unknown", step_id: StepId.make("call_1") })
   })
 
   test("sends two requests for an allowed call: for its decision with the claim, and its outcome", async ({

@@ -10,15 +10,17 @@ import { connect } from "../../src/client/connect/index.ts"
 const { EXECUTED = "", SESSION = "" } = process.env
 const gate = makeToolGate({ client: connect(), session: SESSION, leaseSeconds: 1 })
 
+const say = (line: string) => void process.stdout.write(`${line}\n`)
+
 const run = async (step: string): Promise<void> => {
   const end = await gate.run({ id: step, tool: "read", arguments: {} }, undefined, async () => {
     appendFileSync(EXECUTED, `${step}\n`)
-    console.log(`executing ${step}`)
+    say(`executing ${step}`)
     // Steps that hang are killed while they run.
     if (step.startsWith("hang")) await new Promise((done) => setTimeout(done, 600_000))
   })
-  console.log(`ended ${step} ${end.verdict === "deny" ? end.cause : end.verdict}`)
+  say(`ended ${step} ${end.verdict === "deny" ? end.cause : end.verdict}`)
 }
 
 createInterface({ input: process.stdin }).on("line", (step) => void run(step))
-console.log("ready")
+say("ready")

@@ -3,7 +3,7 @@ import { Effect, Redacted, type Schema } from "effect"
 import { connect, type CountersignClient } from "../../src/client/connect/index.ts"
 import type { ReplaceApprovalRules } from "../../src/api/ApprovalRules.ts"
 import type { Execution, Resolution } from "../../src/domain/approvals/Execution.ts"
-import { ApprovalId, type ClaimId } from "../../src/domain/Ids.ts"
+import { ApprovalId, type ClaimId, SessionId } from "../../src/domain/Ids.ts"
 import { Countersign } from "../../src/testing/index.ts"
 import { eventually } from "../support/eventually.ts"
 
@@ -101,7 +101,11 @@ export const governedRun = (organization: string) =>
       Effect.gen(function* () {
         const found: Array<typeof Execution.Type> = []
         for (let cursor: ClaimId | undefined; ;) {
-          const query = { session_id, limit: 100, ...(cursor === undefined ? {} : { cursor }) }
+          const query = {
+            session_id: SessionId.make(session_id),
+            limit: 100,
+            ...(cursor === undefined ? {} : { cursor })
+          }
           const page = yield* admin.executions.list({ query })
           found.push(...page.executions)
           if (page.next_cursor === null) return found

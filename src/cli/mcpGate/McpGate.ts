@@ -1,7 +1,7 @@
 import { Cause, Deferred, Effect } from "effect"
 import { readdir } from "node:fs/promises"
 import path from "node:path"
-import { toJson } from "../../adapters/toolGate/recordable.ts"
+import { toJson } from "../../client/connect/recordable.ts"
 import type { CountersignClient } from "../../client/connect.ts"
 import { capabilitiesOf } from "../mcp/protocol.ts"
 import {

@@ -1,5 +1,5 @@
 import { Data, Effect, Semaphore } from "effect"
-import { toJson } from "../../adapters/toolGate/recordable.ts"
+import { toJson } from "../../client/connect/recordable.ts"
 import { isObject, type JsonObject } from "../mcp/jsonRpc.ts"
 import { listOf } from "./callResults.ts"
 import type { Definitions, KnownTool } from "./Definitions.ts"

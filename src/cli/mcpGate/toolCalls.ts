@@ -1,7 +1,7 @@
 import { Data, Effect, Result, type Schema } from "effect"
 import type { Pending, ToolCall } from "../../adapters/toolGate.ts"
 import { describeProblem } from "../../adapters/toolGate/messages.ts"
-import { toJson } from "../../adapters/toolGate/recordable.ts"
+import { toJson } from "../../client/connect/recordable.ts"
 import { isProblem } from "../../client/connect/Problem.ts"
 import { isUnavailable } from "../../client/isTransient.ts"
 import { INVALID_PARAMS, INVALID_REQUEST, isObject, type JsonObject, SERVER_FAILED } from "../mcp/jsonRpc.ts"

@@ -12,6 +12,7 @@ export type { CallPromise, CallResponse, Pages, RateLimit } from "./CallPromise.
 export { ClientClosed } from "./ClientClosed.ts"
 export { DecisionTimeout } from "./DecisionTimeout.ts"
 export type { Duration } from "./Duration.ts"
+export type { ClaimedDecision, ExecutedStep, ExecuteOptions, ExecutionFault } from "./execute.ts"
 export type { GovernedDecision, WaitOptions } from "./govern.ts"
 export type * from "./generated/Operations.ts"
 export type { Log, LoggedAttempt } from "./Log.ts"

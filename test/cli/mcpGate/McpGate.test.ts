@@ -198,7 +198,9 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })(
                     tool: "read",
                     action_class: "destructive",
                     digest: digestOf(["read", { file: "a" }]),
-                    definition: digestOf({ name: "read", inputSchema: { type: "object" } })
+                    definition: digestOf({ name: "read", inputSchema: { type: "object" } }),
+                    claim_key: "another request's",
+                    claim_id: null
                   }
                   assert.isTrue(await other.started(record, 0))
                   return decided

@@ -23,7 +23,7 @@ const mismatch = new ProblemError(
 /** Lets promises settle that a passed time has started. */
 const settle = Effect.promise(() => new Promise<void>((done) => setImmediate(done)))
 
-const pass = (duration: string & `${number} seconds`) => Effect.andThen(TestClock.adjust(duration), settle)
+const pass = (duration: `${number} seconds`) => Effect.andThen(TestClock.adjust(duration), settle)
 
 /** Keeps a claim by the test's clock. `answer`: that of each renewal. */
 const kept = Effect.fnUntraced(function* (answer: (renewal: number) => Promise<unknown>) {

@@ -1,5 +1,5 @@
-import { isUnavailable, requestedDelay } from "../../client/isTransient.ts"
-import { sleep } from "../../client/connect/wait.ts"
+import { isUnavailable, requestedDelay } from "../isTransient.ts"
+import { sleep } from "./wait.ts"
 
 /** Delay before the first retry. Each following one doubles, with 20% jitter. */
 const FIRST_DELAY_MILLIS = 500

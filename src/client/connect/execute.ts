@@ -1,0 +1,128 @@
+/** How a claimed step is executed: its claim is renewed while the tool runs, and its end is reported. Shared by both clients and all adapters. */
+import type { Schema } from "effect"
+import { hasCode } from "../isTransient.ts"
+import { DEFAULT_TIMEOUT } from "../retryPolicy.ts"
+import { toMillis } from "./Duration.ts"
+import type { Claim, Operations } from "./generated/Operations.ts"
+import type { GovernedDecision, WaitOptions } from "./govern.ts"
+import { type KeptClaim, keepClaim } from "./keepClaim.ts"
+import { errorText, recordable } from "./recordable.ts"
+import { retryUnavailable } from "./retryUnavailable.ts"
+import type { Clock } from "./wait.ts"
+
+/** A step that the caller alone may execute. */
+export interface ClaimedDecision extends GovernedDecision {
+  readonly decision: "allow"
+  readonly claim: Claim
+}
+
+/** A step that was executed, with the result of the tool; or one that was rejected. */
+export type ExecutedStep<Result> =
+  | (ClaimedDecision & { readonly result: Result })
+  | (GovernedDecision & { readonly decision: "reject" })
+
+/** A fault while a claimed step was executed, or afterwards. */
+export interface ExecutionFault {
+  /**
+   * The operation that failed: renewing the claim while the tool runs, or reporting the outcome. A claim that cannot be renewed is lost: the
+   * outcome becomes unknown, and is recorded as late when the tool has ended.
+   */
+  readonly operation: "renew" | "report"
+  readonly error: unknown
+}
+
+/** Options of `execute`. */
+export interface ExecuteOptions extends WaitOptions {
+  /** Called with every fault. Default: a line on `console.warn`. */
+  readonly onFault?: (fault: ExecutionFault) => void
+}
+
+/** How a tool ended. `unknown`: it may have been executed; the claim ends without an outcome, and a person finds out. */
+export type ToolEnd =
+  | { readonly status: "unknown" }
+  | { readonly status: "succeeded"; readonly result?: unknown }
+  | { readonly status: "failed"; readonly error: unknown }
+
+/** The outcome of a tool, for the service. */
+type Outcome =
+  | { readonly status: "succeeded"; readonly result?: Schema.Json }
+  | { readonly status: "failed"; readonly error: string }
+
+/** The requests about one execution, by the operations of either client. */
+export interface Execution {
+  readonly renew: (lease_seconds: number, timeout: number, signal: AbortSignal) => Promise<unknown>
+  readonly report: (outcome: Outcome) => Promise<unknown>
+  readonly onFault: (fault: ExecutionFault) => void
+}
+
+/** Retries of a report, for a service that restarts: about 15 seconds together. */
+const REPORT_RETRIES = 5
+
+const never = new AbortController().signal
+
+/** The requests about one execution, by the operations of the client with promises. A step that was not claimed has an outcome, but no lease. */
+export const executionOf = (
+  sessions: Pick<Operations["sessions"], "renewClaim" | "reportOutcome">,
+  params: { readonly id: string; readonly step_id: string },
+  claim_id: string | undefined,
+  onFault: Execution["onFault"]
+): Execution => ({
+  renew: async (lease_seconds, timeout, signal) => {
+    if (claim_id === undefined) return
+    await sessions.renewClaim(
+      { params, payload: { claim_id, lease_seconds } },
+      { signal, timeout, retries: 0 }
+    )
+  },
+  report: (outcome) =>
+    sessions.reportOutcome({
+      params,
+      payload: { ...outcome, ...(claim_id === undefined ? {} : { claim_id }) }
+    }),
+  onFault
+})
+
+/** Renews the claim of a step until the returned function is called. `clock`: default the system's, which does not keep the process running. */
+export const renewWhileRunning = (
+  claim: KeptClaim,
+  { onFault, renew }: Pick<Execution, "onFault" | "renew">,
+  clock?: Clock
+): (() => void) =>
+  keepClaim(claim, { clock, renew, onLost: (error) => onFault({ operation: "renew", error }) })
+
+/** Reports how a tool ended. Never rejects: an end that cannot be recorded is a fault. */
+export const reportEnd = async (end: ToolEnd, { onFault, renew, report }: Execution): Promise<void> => {
+  const send = () =>
+    // People see an unknown execution now, and not when the lease ends.
+    end.status === "unknown" ? renew(1, toMillis(DEFAULT_TIMEOUT), never) : report(outcomeOf(end))
+  try {
+    await retryUnavailable(send, { retries: REPORT_RETRIES })
+  } catch (error) {
+    // A report whose response was lost is sent again: the first one counts. A lease that has ended needs no end.
+    const isKnown =
+      hasCode(error, "STEP_ALREADY_COMPLETED") ||
+      (end.status === "unknown" && hasCode(error, "CLAIM_MISMATCH"))
+    if (!isKnown) onFault({ operation: "report", error })
+  }
+}
+
+const outcomeOf = (end: Exclude<ToolEnd, { readonly status: "unknown" }>): Outcome => {
+  if (end.status === "failed") return { status: "failed", error: errorText(end.error) }
+  return { status: "succeeded", ...(end.result === undefined ? {} : { result: recordable(end.result) }) }
+}
+
+/** Runs a tool, and then reports how it ended. Rejects with the error of the tool. */
+export const runReported = async <Result>(
+  tool: () => Promise<Result> | Result,
+  report: (end: ToolEnd) => Promise<void>
+): Promise<Result> => {
+  let result
+  try {
+    result = await tool()
+  } catch (error) {
+    await report({ status: "failed", error })
+    throw error
+  }
+  await report({ status: "succeeded", result })
+  return result
+}
