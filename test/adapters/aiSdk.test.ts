@@ -150,11 +150,11 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("governTo
   adapterContract(it, "generateText", generates(newest))
   adapterContract(it, "streamText", streams(newest))
   adapterContract(it, "ToolLoopAgent", loops(newest))
-  adapterContract(it, "pauseForApproval", pauses(newest))
-  adapterContract(it, "pauseForApproval of a stream", pausesStreams(newest))
+  adapterContract(it, "pauseForApproval", pauses(newest), { isPaused: true })
+  adapterContract(it, "pauseForApproval of a stream", pausesStreams(newest), { isPaused: true })
   adapterContract(it, "the lowest generateText", generates(lowestAsNewest))
   adapterContract(it, "the lowest streamText", streams(lowestAsNewest))
-  adapterContract(it, "the lowest pauseForApproval", pauses(lowestAsNewest))
+  adapterContract(it, "the lowest pauseForApproval", pauses(lowestAsNewest), { isPaused: true })
 
   it.effect("passes the parts of a streamed result on, and records the last one", () =>
     Effect.gen(function* () {

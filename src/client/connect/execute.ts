@@ -12,14 +12,22 @@ import type { Clock } from "./wait.ts"
 
 /** A step that the caller alone may execute. */
 export interface ClaimedDecision extends GovernedDecision {
+  /** The step was allowed. */
   readonly decision: "allow"
+  /** The claim of the caller. Its `idempotency_key` is the same for every attempt of the step. */
   readonly claim: Claim
 }
 
 /** A step that was executed, with the result of the tool; or one that was rejected. */
 export type ExecutedStep<Result> =
-  | (ClaimedDecision & { readonly result: Result })
-  | (GovernedDecision & { readonly decision: "reject" })
+  | (ClaimedDecision & {
+      /** The result of the tool. */
+      readonly result: Result
+    })
+  | (GovernedDecision & {
+      /** The step was rejected, and not executed. */
+      readonly decision: "reject"
+    })
 
 /** A fault while a claimed step was executed, or afterwards. */
 export interface ExecutionFault {
@@ -28,6 +36,7 @@ export interface ExecutionFault {
    * outcome becomes unknown, and is recorded as late when the tool has ended.
    */
   readonly operation: "renew" | "report"
+  /** The error of the client. */
   readonly error: unknown
 }
 
