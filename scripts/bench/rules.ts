@@ -40,6 +40,7 @@ const ruleOf = (over: Partial<ApprovalRule>): ApprovalRule => ({
   escalation_seconds: null,
   timeout_action: "reject",
   self_approval: false,
+  retry_unknown: false,
   quorum: [{ count: 1, group: null }],
   reason: "",
   summary_template: null,
