@@ -493,6 +493,7 @@ const endpoint = {
   events: ["approval.requested", "approval.expired"],
   active: true,
   disabled: null,
+  public_signature: false,
   verified_at: "2026-11-21T02:34:10.456Z",
   awaits_verification: false,
   created_at: "2026-11-21T02:33:05.123Z",

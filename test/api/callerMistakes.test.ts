@@ -460,7 +460,10 @@ const mistakes: ReadonlyArray<Mistake> = [
     mistake: "event_types for events",
     at: "POST /v1/notification-endpoints",
     body: { url: "https://example.com/hooks", event_types: ["approval.requested"] },
-    answer: invalid("body", "#/event_types: is not a member; the members are url, description, events and public_signature.")
+    answer: invalid(
+      "body",
+      "#/event_types: is not a member; the members are url, description, events and public_signature."
+    )
   },
   {
     mistake: "no events",

@@ -129,7 +129,7 @@ const emptyPages: Readonly<Record<string, EmptyPage>> = {
     record: "[data-delivery]",
     languages: both
   },
-  rules: { path: "/rules", record: "[role=row] >> text=A person confirms payments", languages: both },
+  rules: { path: "/rules", record: "li >> text=A person confirms payments", languages: both },
   telemetry: {
     path: "/telemetry",
     record: ".figure >> text=spans queued",

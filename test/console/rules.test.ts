@@ -38,7 +38,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Rules
       const { admin, pageErrors, page, tools } = yield* openTwoRules("keyboard")
       yield* Effect.promise(async () => {
         await page.getByRole("button", { name: "Move rule 2 up" }).press("Enter")
-        await page.getByRole("status").getByText("Reading").waitFor()
+        await page.getByRole("status").getByText("Rule 2 is now rule 1").waitFor()
         await page.getByText("Uses the unsaved rules on this page").waitFor()
       })
       yield* admin.approvalRules.replace({ payload: { rules: [] } })
@@ -146,10 +146,9 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Rules
     Effect.gen(function* () {
       const { pageErrors, page, tools } = yield* openTwoRules("drag")
       yield* Effect.promise(async () => {
-        const second = page.locator(".rule").nth(1)
-        const first = page.locator(".rule").nth(0)
-        await second.dragTo(first, { sourcePosition: { x: 20, y: 20 }, targetPosition: { x: 200, y: 2 } })
-        await page.getByRole("status").getByText("Reading").waitFor()
+        const handle = page.getByRole("button", { name: /^Move rule 2 by/ })
+        await handle.dragTo(page.locator(".rule").first(), { targetPosition: { x: 200, y: 2 } })
+        await page.getByRole("status").getByText("Rule 2 is now rule 1").waitFor()
         await page.getByRole("button", { name: "Save rules" }).click()
         await page.getByText("Rules saved").waitFor()
       })

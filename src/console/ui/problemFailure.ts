@@ -56,13 +56,10 @@ export const failureOf = (error: unknown): Failure => {
   const requestId = text(error["request_id"])
   // The client refused the input before it sent a request.
   if (code === "INVALID_REQUEST" && requestId === undefined) return invalidInput(errors)
-  return {
-    title: text(error["title"]) ?? code,
-    detail: text(error["detail"]) ?? "",
-    code,
-    errors,
-    requestId
-  }
+  const detail = text(error["detail"]) ?? ""
+  // The one problem of a field that is no violation of the schema.
+  if (code === "NAME_IN_USE") return invalidInput([{ pointer: "#/name", detail }])
+  return { title: text(error["title"]) ?? code, detail, code, errors, requestId }
 }
 
 /** Whether a validation error is about a form field, or about a part of its value. */

@@ -53,13 +53,14 @@ export class EventLog extends Context.Service<
       const clock = yield* StoreClock
       const { keptSince } = yield* Delivery
 
-      /** Numbers the oldest events without a position. Returns whether some may be left. */
+      /** Numbers the oldest events without a position. Returns whether some may be left. In the order of the index, which null is part of. */
       const numberEvents = Effect.fnUntraced(function* (org_id: OrgId) {
         const unnumbered = yield* sql`
           SELECT 1 AS found
           FROM approval_events
           WHERE org_id = ${org_id}
             AND position IS NULL
+          ORDER BY position, occurred_at, event_id
           LIMIT 1
         `
         if (unnumbered.length === 0) return false
@@ -84,7 +85,7 @@ export class EventLog extends Context.Service<
                   FROM approval_events
                   WHERE org_id = ${org_id}
                     AND position IS NULL
-                  ORDER BY occurred_at, event_id
+                  ORDER BY position, occurred_at, event_id
                   LIMIT ${MAX_READ_EVENTS}
                 ) AS oldest
               ), numbered AS (

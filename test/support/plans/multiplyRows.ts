@@ -65,7 +65,22 @@ const growing: ReadonlyArray<GrowingTable> = [
 export const growingTables: ReadonlySet<string> = new Set(growing.map(({ name }) => name))
 
 /** Prefixes of the ids that differ in each copy. The copies have the organization, keys, tasks, endpoints and destinations of the original. */
-const COPIED = ["ses", "apr", "evt", "grt", "run", "fbk", "exm", "cmp", "rel", "del", "aud", "ndl", "tdl"]
+const COPIED = [
+  "ses",
+  "apr",
+  "evt",
+  "grt",
+  "run",
+  "fbk",
+  "exm",
+  "cmp",
+  "rel",
+  "del",
+  "aud",
+  "ndl",
+  "tdl",
+  "clm"
+]
 
 /** `id` of copy `n`: created so many milliseconds earlier. */
 export const idOfCopy = (id: string, n: number): string =>

@@ -37,6 +37,7 @@ const recorded: Readonly<Record<string, readonly [AuditAction, keyof SeededOrgan
   "feedback.unstage": ["feedback.unstaged", "feedback_to_unstage"],
   "feedback.promote": ["feedback.promoted", "new"],
   "sessions.close": ["session.closed", "session_to_close"],
+  "executions.resolve": ["execution.resolved", "execution"],
   "approvals.decide": ["approval.approved", "approval"],
   "grants.revoke": ["grant.revoked", "grant"],
   "approvalRules.replace": ["rules.replaced", "new"],
@@ -78,7 +79,9 @@ const unrecorded: Readonly<Record<string, string>> = {
   "redactionSettings.preview": "a preview changes nothing",
   "sessions.create": "the session records its creator",
   "sessions.step": "the step is an event of its session",
-  "sessions.reportOutcome": "the outcome is an event of its session"
+  "sessions.reportOutcome": "the outcome is an event of its session",
+  "sessions.claim": "the claim is an event of its session",
+  "sessions.renewClaim": "a renewal only moves the end of the lease"
 }
 
 /** Whether an operation succeeded. A test that the seeded collector rejects counts, and a challenge without an answer: they were made. The seeded service has no mail server. */
