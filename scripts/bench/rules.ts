@@ -44,7 +44,6 @@ const ruleOf = (over: Partial<ApprovalRule>): ApprovalRule => ({
   quorum: [{ count: 1, group: null }],
   reason: "",
   summary_template: null,
-  retry_unknown: false,
   ...over
 })
 

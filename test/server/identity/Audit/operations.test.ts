@@ -37,7 +37,7 @@ const recorded: Readonly<Record<string, readonly [AuditAction, keyof SeededOrgan
   "feedback.unstage": ["feedback.unstaged", "feedback_to_unstage"],
   "feedback.promote": ["feedback.promoted", "new"],
   "sessions.close": ["session.closed", "session_to_close"],
-  "executions.resolve": ["execution.resolved", "execution"],
+  "executions.resolve": ["execution.resolved", "unknown_claim"],
   "approvals.decide": ["approval.approved", "approval"],
   "grants.revoke": ["grant.revoked", "grant"],
   "approvalRules.replace": ["rules.replaced", "new"],
