@@ -10,8 +10,8 @@ import { service } from "../support/service.ts"
 import { governedRun } from "./governedRun.ts"
 import { eventually } from "./mcp/eventually.ts"
 
-/** `npm run verify` kills more agents. */
-const ROUNDS = Number(process.env["COUNTERSIGN_CLAIM_KILLS"] ?? 20)
+/** `npm run verify` kills 200 agents. */
+const ROUNDS = Number(process.env["COUNTERSIGN_CLAIM_KILLS"] ?? 8)
 const SEED = Number(process.env["COUNTERSIGN_TEST_SEED"] ?? 20_261_125)
 
 interface Agent {
@@ -40,6 +40,7 @@ const startAgent = (environment: Readonly<Record<string, string>>): Agent => {
           const found = output.split("\n").find((line) => line.startsWith(start))
           if (found === undefined && !hasEnded) return
           child.stdout.off("data", look)
+          child.off("close", look)
           resolve(found)
         }
         child.stdout.on("data", look)

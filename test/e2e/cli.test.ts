@@ -288,6 +288,21 @@ describe("countersign demo", () => {
   )
 
   it.live(
+    "once makes one payment with two agents and a crash, which a person resolves, and exits with 0",
+    () =>
+      Effect.scoped(
+        Effect.gen(function* () {
+          const { code, err, out } = yield* Effect.flatMap(spawnCli(["demo", "once"]), ({ ended }) => ended)
+          assert.strictEqual(code, 0, err)
+          assert.include(out, "payments.refund is unknown, attempt 1")
+          assert.include(out, "state: completed, by demo reviewer")
+          assert.match(out, /Two agents, one crash, one refund\.\n$/)
+        })
+      ),
+    timeout
+  )
+
+  it.live(
     "runs against an existing service, leaves nothing behind, and exits with 0",
     () =>
       Effect.scoped(
