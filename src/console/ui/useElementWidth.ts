@@ -1,4 +1,4 @@
-import { useEffect, useState } from "react"
+import { useLayoutEffect, useState } from "react"
 
 /** The width of an element in pixels before it is measured. */
 const INITIAL_WIDTH = 480
@@ -10,8 +10,10 @@ export const useElementWidth = (): {
 } => {
   const [element, setElement] = useState<HTMLElement | null>(null)
   const [width, setWidth] = useState(INITIAL_WIDTH)
-  useEffect(() => {
+  // Before the first paint: a layout that changes afterwards moves links away from the pointer that presses them.
+  useLayoutEffect(() => {
     if (element === null) return undefined
+    if (element.clientWidth > 0) setWidth(element.clientWidth)
     const observer = new ResizeObserver(([entry]) => {
       if (entry !== undefined && entry.contentRect.width > 0) setWidth(Math.round(entry.contentRect.width))
     })
