@@ -1,4 +1,4 @@
-import { useLayoutEffect, useState } from "react"
+import { useCallback, useEffect, useState } from "react"
 
 /** The width of an element in pixels before it is measured. */
 const INITIAL_WIDTH = 480
@@ -11,14 +11,17 @@ export const useElementWidth = (): {
   const [element, setElement] = useState<HTMLElement | null>(null)
   const [width, setWidth] = useState(INITIAL_WIDTH)
   // Before the first paint: a layout that changes afterwards moves links away from the pointer that presses them.
-  useLayoutEffect(() => {
+  const measure = useCallback((measured: HTMLElement | null) => {
+    setElement(measured)
+    if (measured !== null && measured.clientWidth > 0) setWidth(measured.clientWidth)
+  }, [])
+  useEffect(() => {
     if (element === null) return undefined
-    if (element.clientWidth > 0) setWidth(element.clientWidth)
     const observer = new ResizeObserver(([entry]) => {
       if (entry !== undefined && entry.contentRect.width > 0) setWidth(Math.round(entry.contentRect.width))
     })
     observer.observe(element)
     return () => observer.disconnect()
   }, [element])
-  return { measure: setElement, width }
+  return { measure, width }
 }
