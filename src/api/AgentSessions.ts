@@ -71,6 +71,19 @@ const claimHeaders = {
 /** The longest wait of one request, in seconds. */
 export const MAX_STEP_WAIT_SECONDS = 60
 
+/** How long a request may wait for a decision, as a query parameter. */
+export const waitSeconds = (maximum: number, byDefault: number) =>
+  Schema.optionalKey(
+    Schema.Int.check(
+      Schema.isBetween(
+        { minimum: 0, maximum },
+        { expected: `a whole number of seconds from 0 to ${maximum}` }
+      )
+    )
+  ).annotateKey({
+    description: `How long the request waits for the decision of a person, in seconds, 0 to ${maximum}. Default ${byDefault}.`
+  })
+
 export const StepRequest = Schema.Struct({
   step_id: StepId.annotateKey({
     description:
@@ -208,16 +221,7 @@ export class AgentSessionsApi extends HttpApiGroup.make("sessions")
     HttpApiEndpoint.post("step", "/:id/steps", {
       params: { id: SessionId.annotateKey({ description: "The agent session's ID." }) },
       query: {
-        wait_seconds: Schema.optionalKey(
-          Schema.Int.check(
-            Schema.isBetween(
-              { minimum: 0, maximum: MAX_STEP_WAIT_SECONDS },
-              { expected: `a whole number of seconds from 0 to ${MAX_STEP_WAIT_SECONDS}` }
-            )
-          )
-        ).annotateKey({
-          description: `How long a step that waits for a person keeps the request open, in seconds, 0 to ${MAX_STEP_WAIT_SECONDS}. Default 0.`
-        })
+        wait_seconds: waitSeconds(MAX_STEP_WAIT_SECONDS, 0)
       },
       headers: claimHeaders,
       payload: StepRequest,

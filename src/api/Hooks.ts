@@ -1,8 +1,9 @@
 import { ByteSize, Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiMiddleware, OpenApi } from "effect/http-api"
 import { JsonValue } from "../domain/json/JsonValue.ts"
+import { waitSeconds } from "./AgentSessions.ts"
 import { Authentication, requires } from "./Authorization.ts"
-import { BodyLimit, foreignBody, RequestBody, WaitsByDesign } from "./Middleware.ts"
+import { BodyLimit, foreignBody, RequestBody } from "./Middleware.ts"
 
 /** Longest wait of one request, in seconds: Claude Code ends a hook after ten minutes. */
 export const MAX_HOOK_WAIT_SECONDS = 540
@@ -61,16 +62,7 @@ export class HooksApi extends HttpApiGroup.make("hooks")
   .add(
     HttpApiEndpoint.post("claudeCode", "/claude-code", {
       query: {
-        wait_seconds: Schema.optionalKey(
-          Schema.Int.check(
-            Schema.isBetween(
-              { minimum: 0, maximum: MAX_HOOK_WAIT_SECONDS },
-              { expected: `a whole number of seconds from 0 to ${MAX_HOOK_WAIT_SECONDS}` }
-            )
-          )
-        ).annotateKey({
-          description: `How long the request waits for a person, in seconds, 0 to ${MAX_HOOK_WAIT_SECONDS}. Default ${DEFAULT_HOOK_WAIT_SECONDS}.`
-        }),
+        wait_seconds: waitSeconds(MAX_HOOK_WAIT_SECONDS, DEFAULT_HOOK_WAIT_SECONDS),
         defer: Schema.optionalKey(Schema.Literals(["true", "false"])).annotateKey({
           description:
             "`true`: a call that needs a person is answered with `defer`, which ends a headless run (`claude -p`) at this call, so that it can be resumed after the decision. Default `false`."
@@ -81,7 +73,6 @@ export class HooksApi extends HttpApiGroup.make("hooks")
     })
       .middleware(requires("sessions.write"))
       .annotate(BodyLimit, ByteSize.mebibytes(4))
-      .annotate(WaitsByDesign, true)
       .annotateMerge(foreignBody)
       .annotateMerge(
         OpenApi.annotations({

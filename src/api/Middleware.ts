@@ -85,7 +85,7 @@ export const BodyLimit = Context.Reference<ByteSize.ByteSize>("countersign/api/B
   defaultValue: () => ByteSize.mebibytes(1)
 })
 
-/** Whether an operation waits for people or models by design, so that its duration says nothing about the service. */
+/** Whether an operation waits for models or collectors by design, so that its duration says nothing about the service. */
 export const WaitsByDesign = Context.Reference<boolean>("countersign/api/WaitsByDesign", {
   defaultValue: () => false
 })

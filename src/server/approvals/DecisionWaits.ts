@@ -6,6 +6,7 @@ import { KeyedBudget } from "../admission/KeyedBudget.ts"
 import { monotonicNow } from "../concurrency/monotonicMillis.ts"
 import type { KeyRef } from "../identity/KeyRef.ts"
 import { Revocations } from "../identity/Revocations.ts"
+import { CurrentRequestFacts } from "../observability/RequestFacts.ts"
 import { type SessionSignal, SessionSignals } from "./SessionSignals.ts"
 
 /** When a waiting request first asks again without a signal, in milliseconds: for an event between its first answer and its wait. */
@@ -67,11 +68,13 @@ export class DecisionWaits extends Context.Service<
           untilDecided: Effect.fnUntraced(function* (answer, session_id, seconds, ask) {
             const { actor, org_id } = yield* Authorized("sessions.write")
             const until = (yield* monotonicNow) + seconds * 1_000
+            const facts = yield* CurrentRequestFacts
             let current = answer
             let recheck = FIRST_RECHECK_MILLIS
             while (current.decision === "pending") {
               const left = until - (yield* monotonicNow)
               if (left <= 0) break
+              if (facts !== undefined) facts.waits = true
               const key = { org_id, key_id: actor.id }
               const woken = yield* waits.next(key, session_id, Math.min(left, recheck))
               if (woken !== "changed") break

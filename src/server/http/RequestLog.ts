@@ -145,8 +145,7 @@ const withLine = <E, R>(
 
     /** `responseMillis`: until the response began, which a stream's end comes after. */
     const line = (status: number, bytes: number | null, responseMillis: number) => {
-      const isSlow =
-        slowMillis > 0 && responseMillis >= slowMillis && !facts.waits && !url.includes("wait_seconds=")
+      const isSlow = slowMillis > 0 && responseMillis >= slowMillis && !facts.waits
       const isKept = isSlow || status >= INTERNAL_ERROR
       const isQuiet = probes.has(facts.route) && status < FAILED
       if (!isSlow && !(requests && (isKept || (!isQuiet && isSampled(request_id, sampleRatio)))))

@@ -8,7 +8,7 @@ export interface RequestFacts {
   route: string | null
   org_id: string | null
   key_id: string | null
-  /** Whether the operation waits for people or models by design, so that it is never slow. */
+  /** Whether the request waits for a person or a model, so that it is never slow. */
   waits: boolean
 }
 

@@ -225,7 +225,7 @@ describe("the log of requests", () => {
   )
 
   it.live(
-    "names slow requests, also without a line for each; a hook that waits for a person is not slow",
+    "names slow requests, also without a line for each; one that waits for a person's decision is not",
     () =>
       Effect.gen(function* () {
         const log = collectRequests()
@@ -243,9 +243,13 @@ describe("the log of requests", () => {
               tool_input: { command: "ls" }
             })
           })
-          const parts = ["{", "}"]
+          const created = yield* send("/v1/agent-sessions", { method: "POST", key, body: "{}" })
+          const session = `/v1/agent-sessions/${String(created.body["session_id"])}`
+          const step = '{"step_id":"1","tool":"mail.send","action_class":"execute","arguments":{}'
+          yield* send(`${session}/steps?wait_seconds=1`, { method: "POST", key, body: `${step}}` })
+          const parts = [step, "}"]
           yield* Effect.promise(() =>
-            fetch(`${url}/v1/agent-sessions`, {
+            fetch(`${url}${session}/steps?wait_seconds=0`, {
               method: "POST",
               headers: { authorization: `Bearer ${Redacted.value(key)}`, "content-type": "application/json" },
               // The pause begins when the headers and the first part have been written, not before the connection is open.
@@ -266,8 +270,8 @@ describe("the log of requests", () => {
           const [slow, ...others] = log.lines
           assert.deepStrictEqual(others, [])
           assert.deepInclude(slow, {
-            message: "Slow request: POST /v1/agent-sessions 201",
-            operation: "sessions.create",
+            message: "Slow request: POST /v1/agent-sessions/:id/steps 200",
+            operation: "sessions.step",
             slow: true
           })
           assert.isAtLeast(Number(slow?.["ms"]), 650)

@@ -214,9 +214,10 @@ layer(service(), { excludeTestServices: true })("findNearest", (it) => {
 
   it.effect("if most of the nearest candidates are held out, the nearest of the others are found", () =>
     Effect.gen(function* () {
-      const texts = Array.from({ length: 600 }, (_, n) => `parcel number${n}`)
+      const texts = Array.from({ length: 1_000 }, (_, n) => `parcel number${n}`)
       const { dataset, find } = yield* importTexts("mostly held out", ["letter", ...texts, "letter of today"])
-      // Of the 160 candidates that are read at first, about 8 are in the training part.
+      // About 8 of the 160 candidates that are read at first are in the training part, and 50 of all, with a standard deviation of 7: the
+      // split depends on the task's random ID.
       const holdOut = { kind: "split", test_share: 0.95, seed: 7 } as const
       const found = yield* find(dataset.id, "parcel", { k: 20, holdOut })
       assert.lengthOf(found, 20)
