@@ -10,12 +10,12 @@ import { cli } from "../support/cli.ts"
 /** What an interactive shell makes of a line after the tab key, in a directory with `wallet/`, `wall.txt` and `odd name.jsonl`. */
 const completers = {
   bash: (script: string, line: string, cwd: string) => {
-    // Without a terminal, readline prints the edited line to stderr.
+    // Without a terminal, readline prints the edited line to stderr. The shell runs the line at its end: the command does nothing in it.
     const { stderr } = spawnSync("bash", ["--norc", "-i"], {
       cwd,
       encoding: "utf8",
       env: { PATH: process.env["PATH"], PS1: "", INPUTRC: "/dev/null", TERM: "dumb" },
-      input: `source ${script}\n${line}\t\n`
+      input: `countersign() { :; }\nsource ${script}\n${line}\t\n`
     })
     return stderr.split("\n").findLast((one) => one.startsWith("countersign ")) ?? stderr
   },

@@ -164,7 +164,9 @@ layer(environment, { excludeTestServices: true, timeout: "180 seconds" })("Unsee
             }
           }
         ])
-        const { page, pageErrors } = yield* openSignedIn(ada, `/approvals/${ids[0]}`)
+        const { page, pageErrors } = yield* openSignedIn(ada, `/approvals/${ids[0]}`, {
+          viewport: { width: 1440, height: 2_700 }
+        })
         yield* Effect.promise(async () => {
           await page.getByText("n0", { exact: true }).waitFor()
           await watchCharacters(page)
