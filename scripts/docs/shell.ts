@@ -9,7 +9,7 @@
  * - `<!-- background: TEXT -->`: the block runs until the end of its document; the next block waits until it has printed TEXT.
  * - `<!-- not run: REASON -->`: the block needs something that a gate does not have.
  *
- * Ports of the documents (8080, 4000, 4001, 4002, 4318) are replaced by free ones, and the data directory is a temporary one.
+ * Ports of the documents (8080, 4000 to 4003, 4318) are replaced by free ones, and the data directory is a temporary one.
  *
  *   node scripts/docs/shell.ts [DOCUMENT...]     all documents, or README.md and those named
  */
@@ -29,7 +29,7 @@ const OTHER_SHELLS = new Set(["bash", "console", "shell", "zsh"])
 const BACKGROUND_MILLIS = 60_000
 
 const ports = new Map<string, string>()
-for (const port of ["8080", "4000", "4001", "4002", "4318"]) ports.set(port, String(await freePort()))
+for (const port of ["8080", "4000", "4001", "4002", "4003", "4318"]) ports.set(port, String(await freePort()))
 
 /** A block's code as it runs here. */
 const here = (code: string, adminKey: string | undefined): string => {
