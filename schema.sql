@@ -354,6 +354,22 @@ COMMENT ON COLUMN audit_log.occurred_at IS 'When it was done.';
 COMMENT ON COLUMN audit_log.request_id IS 'Id of the API request; null: not done by a request.';
 COMMENT ON COLUMN audit_log.detail IS 'Details of the action, as a JSON object without secrets.';
 
+CREATE TABLE budget_counters (
+  org_id text COLLATE "C" NOT NULL,
+  counter text COLLATE "C" NOT NULL,
+  version bigint NOT NULL,
+  entries json NOT NULL,
+  expires_at timestamp with time zone NOT NULL,
+  CONSTRAINT budget_counters_pkey PRIMARY KEY (org_id, counter)
+) WITH (fillfactor=50);
+CREATE INDEX budget_counters_expired ON budget_counters USING btree (expires_at);
+COMMENT ON TABLE budget_counters IS 'What steps have used of the budgets of rules: a row for each rule, scope and set of values.';
+COMMENT ON COLUMN budget_counters.org_id IS 'Organization that owns the row.';
+COMMENT ON COLUMN budget_counters.counter IS 'SHA-256 of the organization and the counter''s name: list, rule, scope, window, pointers and values.';
+COMMENT ON COLUMN budget_counters.version IS 'Raised with each step. The first one is the time of the insert in microseconds, so that none is used twice.';
+COMMENT ON COLUMN budget_counters.entries IS 'Allowed steps that still count, oldest first, as arrays of time in milliseconds, number of steps and sum.';
+COMMENT ON COLUMN budget_counters.expires_at IS 'When no entry counts any more, rounded up; the row is then deleted.';
+
 CREATE TABLE coding_calls (
   org_id text COLLATE "C" NOT NULL,
   session_id text COLLATE "C" NOT NULL,

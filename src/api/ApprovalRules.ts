@@ -2,6 +2,7 @@ import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { documented } from "../domain/documented.ts"
 import { ApprovalRule, RuleEffect } from "../domain/approvals/ApprovalRule.ts"
+import { Budget, MAX_BUDGETS } from "../domain/approvals/Budget.ts"
 import { MAX_QUORUM_PARTS, QuorumPart } from "../domain/approvals/Quorum.ts"
 import { MAX_LISTED_STEPS, RuleTestLine } from "../domain/approvals/RuleTest.ts"
 import { RuleWarnings } from "../domain/approvals/ruleWarnings.ts"
@@ -40,6 +41,20 @@ export const NewQuorumPart = Schema.Struct({
 }).annotate({ identifier: "NewQuorumPart", description: "How many people, of which group, must approve." })
 export type NewQuorumPart = typeof NewQuorumPart.Type
 
+const { by, count, sum, ...budgetFields } = Budget.fields
+
+export const NewBudget = Schema.Struct({
+  ...budgetFields,
+  count: Schema.optionalKey(count),
+  sum: Schema.optionalKey(sum),
+  by: Schema.optionalKey(by)
+}).annotate({
+  identifier: "NewRuleBudget",
+  description:
+    "How much a rule allows within a sliding window: `count` steps, a `sum` of a number in the arguments, or both."
+})
+export type NewBudget = typeof NewBudget.Type
+
 export const NewApprovalRule = Schema.Struct({
   id: Schema.optionalKey(RuleId).annotateKey({
     description: "ID of an existing rule to keep. Absent for a new rule."
@@ -50,6 +65,13 @@ export const NewApprovalRule = Schema.Struct({
   when: Schema.optionalKey(fields.when).annotateKey({
     description:
       "Conditions on the step's arguments, at most 20. The rule matches only if all hold. Default: none. Required, if need be empty, for a rule with an `id` whose stored version has conditions."
+  }),
+  budget: Schema.optionalKey(NewBudget).annotateKey({
+    description:
+      "The budget of a rule with one, short for `budgets` with one element. Not together with `budgets`."
+  }),
+  budgets: Schema.optionalKey(Schema.Array(NewBudget).check(Schema.isMaxLength(MAX_BUDGETS))).annotateKey({
+    description: `Budgets of a rule that allows, at most ${MAX_BUDGETS}: it matches only while a step still fits all of them. Default: none. Required, if need be empty, for a rule with an \`id\` whose stored version has budgets.`
   }),
   effect,
   review_seconds: Schema.optionalKey(fields.review_seconds),

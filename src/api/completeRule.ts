@@ -1,13 +1,23 @@
 import type { ApprovalRule } from "../domain/approvals/ApprovalRule.ts"
+import { type Budget, defaultBudget } from "../domain/approvals/Budget.ts"
 import { defaultRule } from "../domain/approvals/defaultRule.ts"
 import type { QuorumPart } from "../domain/approvals/Quorum.ts"
-import type { NewApprovalRule, NewQuorumPart } from "./ApprovalRules.ts"
+import type { NewApprovalRule, NewBudget, NewQuorumPart } from "./ApprovalRules.ts"
 
 /** A rule with its defaults, without its id. */
-export const completeRule = ({ id: _, quorum, ...rule }: NewApprovalRule): Omit<ApprovalRule, "id"> => ({
+export const completeRule = ({
+  budget,
+  budgets = budget === undefined ? [] : [budget],
+  id: _,
+  quorum,
+  ...rule
+}: NewApprovalRule): Omit<ApprovalRule, "id"> => ({
   ...defaultRule,
   ...rule,
+  budgets: budgets.map(completeBudget),
   ...(quorum === undefined ? {} : { quorum: quorum.map(completePart) })
 })
+
+const completeBudget = (budget: NewBudget): Budget => ({ ...defaultBudget, ...budget })
 
 const completePart = ({ count = 1, group = null }: NewQuorumPart): QuorumPart => ({ count, group })

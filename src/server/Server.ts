@@ -111,6 +111,7 @@ import { layerStore } from "./main/layerStore.ts"
 import { Hooks } from "./approvals/Hooks.ts"
 import { Sessions } from "./approvals/Sessions.ts"
 import { SessionEvents } from "./approvals/SessionEvents.ts"
+import { BudgetCounters } from "./approvals/BudgetCounters.ts"
 import { SessionFacts } from "./approvals/SessionFacts.ts"
 import { SessionSignals } from "./approvals/SessionSignals.ts"
 import { SessionWriter } from "./approvals/SessionWriter.ts"
@@ -245,7 +246,9 @@ export const layerServices = (settings: ServiceSettings) =>
       )
     ),
     Layer.provideMerge(Layer.mergeAll(SessionWriter.layer, Tickets.layer(settings), DecisionWaits.layer())),
-    Layer.provideMerge(Layer.mergeAll(layerRunSpans, layerComparisonSpans, SessionFacts.layer)),
+    Layer.provideMerge(
+      Layer.mergeAll(layerRunSpans, layerComparisonSpans, SessionFacts.layer, BudgetCounters.layer)
+    ),
     Layer.provideMerge(
       Layer.mergeAll(
         Notifications.layer,

@@ -1,5 +1,7 @@
 import { Schema } from "effect"
 import { documentedEnum } from "../documentedEnum.ts"
+import { Budget, MAX_BUDGETS } from "./Budget.ts"
+import type { BudgetSpend } from "./BudgetMeter.ts"
 import type { ApprovalTerms } from "./ApprovalState.ts"
 import { ApprovalOutcome } from "./Approval.ts"
 import { RuleId, TaskId } from "../Ids.ts"
@@ -43,6 +45,11 @@ export const ApprovalRule = Schema.Struct({
       "Matches only steps of this task. Null, the default, matches every step, also without a task."
   }),
   when: RuleConditions,
+  budgets: Schema.Array(Budget)
+    .check(Schema.isMaxLength(MAX_BUDGETS))
+    .annotateKey({
+      description: `Budgets of a rule that allows, at most ${MAX_BUDGETS}: it matches only while a step still fits all of them. A step that does not fit goes on to the next rule. Default: none.`
+    }),
   effect: RuleEffect.annotateKey({ description: "The rule's effect on a step that it matches." }),
   review_seconds: Window.annotateKey({
     description: "Length of the reviewers' window in seconds, 1 to 2,592,000 (30 days). Default 3,600."
@@ -107,6 +114,8 @@ export interface Ruling {
   readonly retry_unknown: boolean
   /** Set if a rule that rejects or asks could not be judged: a person must see this step, and no standing grant allows it. */
   readonly unjudged?: true
+  /** What the step uses of the budgets of the rule that allows it. Absent: the rule has none. */
+  readonly spends?: ReadonlyArray<BudgetSpend>
   /** Describes the step to people. Absent: the rule has no template. It has no part in the decision. */
   readonly summary?: SummaryTemplate
 }

@@ -1,5 +1,6 @@
 import { Result } from "effect"
 import { type ApprovalRule, DEFAULT_REVIEW_SECONDS, type RuleInput, type Ruling } from "./ApprovalRule.ts"
+import { type BudgetMeter, fitsBudgets, type CompiledBudget, compileBudget } from "./BudgetMeter.ts"
 import {
   compileCondition,
   costRank,
@@ -9,7 +10,13 @@ import {
   type Unjudged
 } from "./CompiledRules/compileCondition.ts"
 import { compileTextPattern } from "./CompiledRules/compileTextPattern.ts"
-import { defaultReasons, explainMatch, explainNotAllowed, explainUnjudged } from "./CompiledRules/explain.ts"
+import {
+  defaultReasons,
+  explainMatch,
+  explainMisfit,
+  explainNotAllowed,
+  explainUnjudged
+} from "./CompiledRules/explain.ts"
 import {
   makePatternCompiler,
   type PatternCompiler,
@@ -35,15 +42,18 @@ import { countConditions, type ExceededLimit } from "./ruleLimits.ts"
  * or to others.
  */
 export interface CompiledRules {
-  /** Whether a rule has conditions. Without one, arguments make no difference. */
+  /** Whether a rule has conditions or budgets of values. Without one, arguments make no difference. */
   readonly readsArguments: boolean
+  /** Whether a rule has budgets. Without one, the order and the number of steps make no difference. */
+  readonly hasBudgets: boolean
   /** Memory in units of about 1 kB, for caches. */
   readonly weight: number
   /** Invalid patterns, each with its place. Their conditions cannot be judged. */
   readonly faults: ReadonlyArray<PatternFault>
   /** The first limit on patterns that the list exceeds. */
   readonly exceeded: ExceededLimit | undefined
-  readonly evaluate: (step: RuleInput) => Ruling
+  /** Evaluates the list for a step. `meter` judges whether the step fits budgets. */
+  readonly evaluate: (step: RuleInput, meter: BudgetMeter) => Ruling
 }
 
 /** A condition. Its value is shared with conditions of the same pointer, its judgement with equal conditions of other rules. */
@@ -62,6 +72,7 @@ interface CompiledRule {
   readonly matchesTool: (text: string) => boolean
   readonly matchesClass: (text: string) => boolean
   readonly conditions: ReadonlyArray<CompiledCondition>
+  readonly budgets: ReadonlyArray<CompiledBudget>
 }
 
 /** Compiles a list. One with many patterns takes up to some hundred milliseconds. */
@@ -132,17 +143,21 @@ const compileList = (rules: ReadonlyArray<ApprovalRule>, patterns: PatternCompil
     // Cheap conditions first: the first one that does not hold ends the evaluation of a rule.
     conditions: rule.when
       .map((condition, at) => compileOnce(condition, `#/rules/${index}/when/${at}`))
-      .toSorted((left, right) => costRank(left.condition) - costRank(right.condition))
+      .toSorted((left, right) => costRank(left.condition) - costRank(right.condition)),
+    budgets: rule.budgets.map(compileBudget)
   }))
   const segments = [...pointers.keys()].map(pointerSegments)
   const templates = rules.filter(({ summary_template }) => summary_template !== null).length
-  const total = rules.reduce((sum, { when }) => sum + countConditions(when), 0)
+  const total = rules.reduce((sum, { budgets, when }) => sum + countConditions(when) + budgets.length, 0)
   return {
-    readsArguments: conditions.size > 0,
+    readsArguments:
+      conditions.size > 0 ||
+      rules.some(({ budgets }) => budgets.some(({ by, sum }) => sum !== null || by.length > 0)),
+    hasBudgets: rules.some(({ budgets }) => budgets.length > 0),
     weight: Math.max(1, rules.length + templates + Math.ceil(total / 2 + patterns.size() / 10)),
     faults: patterns.faults,
     exceeded: patterns.exceeded(),
-    evaluate: (step) => evaluate(compiled, segments, step)
+    evaluate: (step, meter) => evaluate(compiled, segments, step, meter)
   }
 }
 
@@ -179,10 +194,13 @@ const judgeCondition = (one: CompiledCondition, known: StepArguments): Judgement
 const evaluate = (
   rules: ReadonlyArray<CompiledRule>,
   segments: ReadonlyArray<ReadonlyArray<string>>,
-  step: RuleInput
+  step: RuleInput,
+  meter: BudgetMeter
 ): Ruling => {
   let stepArguments: StepArguments | undefined
   let notAllowed: string | undefined
+  /** Why the step does not fit a budget, which tells more than a condition that does not hold. */
+  let overBudget: string | undefined
   /** The question of the first rule that rejects or asks and could not be judged. */
   let question: Ruling | undefined
   let number = 0
@@ -211,12 +229,24 @@ const evaluate = (
       // A rule that rejects asks people only if it cannot be judged either.
       const asks = rule.effect === "require_approval" || (rule.effect === "reject" && decisive !== undefined)
       if (asks) question = withApprovalsOf(question, ruling)
-      if (decisive === undefined) return question
+      // A rule with budgets may not match: nothing is counted for a step that asks.
+      if (decisive === undefined && candidate.budgets.length === 0) return question
     } else if (decisive === undefined) {
-      const hasNote = notAllowed !== undefined && rule.effect !== "allow"
-      if (candidate.conditions.length === 0 && !hasNote) return ruling
+      let spends: Ruling["spends"]
+      if (candidate.budgets.length > 0) {
+        const judged = meter.judge(rule.id, candidate.budgets, step.arguments)
+        if (judged.misfit !== undefined) {
+          overBudget ??= explainMisfit(number, judged.misfit)
+          continue
+        }
+        spends = judged.spends
+      }
+      const note = overBudget ?? notAllowed
+      const hasNote = note !== undefined && rule.effect !== "allow"
+      const allowed = spends === undefined ? ruling : { ...ruling, spends }
+      if (candidate.conditions.length === 0 && !hasNote) return allowed
       const reason = `${ruling.reason} ${explainMatch(number, rule.when)}`
-      return withNote({ ...ruling, reason }, notAllowed)
+      return withNote({ ...allowed, reason }, note)
     } else if (rule.effect === "allow") {
       notAllowed ??= explainNotAllowed({ number, condition: decisive.condition }, decisive.judgement)
     } else {
@@ -226,7 +256,7 @@ const evaluate = (
       )
     }
   }
-  return question ?? withNote(builtInRuling, notAllowed)
+  return question ?? withNote(builtInRuling, overBudget ?? notAllowed)
 }
 
 /** The question, which also needs the approvals that another rule asks for, because that one could match instead: by admins only if both do. */
@@ -311,6 +341,6 @@ const builtInRuling: Ruling = {
   retry_unknown: false
 }
 
-/** Evaluates a list for one step. For many steps, compile it once. */
+/** Evaluates a list for one step that fits every budget. For many steps, compile it once. */
 export const evaluateRules = (rules: ReadonlyArray<ApprovalRule>, step: RuleInput): Ruling =>
-  compileRules(rules).evaluate(step)
+  compileRules(rules).evaluate(step, fitsBudgets)

@@ -26,7 +26,8 @@ const MAX_LENGTH = 10_000_000
 /** A pointer without invisible characters, because people read it in reasons and tell rules apart by it. */
 const POINTER = /^(?:\/(?:[^~/\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}\p{Default_Ignorable_Code_Point}]|~[01])*)*$/u
 
-const pointer = Schema.String.check(
+/** A JSON Pointer to a value of the arguments. */
+export const ArgumentPointer = Schema.String.check(
   Schema.isMaxLength(MAX_POINTER),
   Schema.isPattern(POINTER, {
     expected: "a JSON Pointer such as /amount or /lines/0/sku, or an empty text for the whole value",
@@ -35,7 +36,9 @@ const pointer = Schema.String.check(
   Schema.makeFilter((text) => pointerSegments(text).length <= MAX_SEGMENTS, {
     expected: `a JSON Pointer of at most ${MAX_SEGMENTS} segments`
   })
-).annotateKey({
+)
+
+const pointer = ArgumentPointer.annotateKey({
   description:
     "JSON Pointer (RFC 6901) to the value: from the step's arguments, or within `every` and `some` from the element. At most 500 characters and 16 segments. Empty: the whole value."
 })

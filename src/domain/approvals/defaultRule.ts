@@ -7,6 +7,7 @@ export const defaultRule: Omit<ApprovalRule, "id" | "effect"> = {
   action_class: "*",
   task_id: null,
   when: [],
+  budgets: [],
   review_seconds: DEFAULT_REVIEW_SECONDS,
   expiring_seconds: null,
   escalation_seconds: null,

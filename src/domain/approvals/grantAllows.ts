@@ -1,6 +1,7 @@
 import type { Schema } from "effect"
 import { type KeyId, RuleId } from "../Ids.ts"
 import type { ApprovalRule, Ruling } from "./ApprovalRule.ts"
+import { fitsBudgets } from "./BudgetMeter.ts"
 import type { CompiledRules } from "./CompiledRules.ts"
 import { defaultRule } from "./defaultRule.ts"
 import type { GrantScope } from "./Grant.ts"
@@ -56,7 +57,8 @@ export const conditionsOfGrant = ({
   exceeded,
   weight,
   hold: (stepArguments) =>
-    evaluate({ tool: "", action_class: "", task_id: null, arguments: stepArguments }).effect === "allow"
+    evaluate({ tool: "", action_class: "", task_id: null, arguments: stepArguments }, fitsBudgets).effect ===
+    "allow"
 })
 
 /**

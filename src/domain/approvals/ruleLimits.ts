@@ -57,6 +57,7 @@ const findExcessiveQuestion = (rules: ReadonlyArray<ApprovalRule>): ExceededLimi
       // A `*` of the other pattern is matched only by one of this pattern, so that this one matches whatever the other does.
       const isLast =
         when.length === 0 &&
+        next.rule.budgets.length === 0 &&
         (task_id === null || task_id === first.rule.task_id) &&
         next.tool.matches(first.rule.tool) &&
         next.class.matches(first.rule.action_class)

@@ -17,6 +17,7 @@ import {
   type SessionOfAnotherKey,
   type StepNotAllowed
 } from "../../api/Problems.ts"
+import { fitsBudgets } from "../../domain/approvals/BudgetMeter.ts"
 import type { Claim } from "../../domain/approvals/AgentSession.ts"
 import {
   DEFAULT_LEASE_SECONDS,
@@ -191,10 +192,13 @@ export class Claims extends Context.Service<
         const list = yield* isLocked ? rules.current(org_id) : rules.cached(org_id)
         if (!isLocked && list.revision !== found.rules_revision) return undefined
         const stored = readArguments(sql, org_id, key.session_id, key.step_id)
-        const ruling = list.compiled.evaluate({
-          ...found,
-          arguments: list.compiled.readsArguments ? yield* stored : undefined
-        })
+        const ruling = list.compiled.evaluate(
+          {
+            ...found,
+            arguments: list.compiled.readsArguments ? yield* stored : undefined
+          },
+          fitsBudgets
+        )
         const now = yield* clock.now
         const saved = yield* withoutPassedWindows(key, found, isLocked, now)
         if (saved === undefined) return undefined

@@ -18,6 +18,7 @@ import {
   suggestRules,
   valuesOf
 } from "../../domain/approvals/suggestRules.ts"
+import { fitsBudgets } from "../../domain/approvals/BudgetMeter.ts"
 import type { ApprovalId, KeyId, OrgId } from "../../domain/Ids.ts"
 import { JsonValue } from "../../domain/json/JsonValue.ts"
 import type { Timestamp } from "../../domain/Time.ts"
@@ -118,7 +119,7 @@ const toSample = (current: CompiledRules, decision: DecidedStep, decided_by: Key
   const { arguments: text, arguments_bytes, decided_at, outcome, requested_at } = decision
   const args = text === null ? undefined : parseArguments(text)
   const { action_class, task_id, tool } = decision
-  const ruling = current.evaluate({ tool, action_class, task_id, arguments: args })
+  const ruling = current.evaluate({ tool, action_class, task_id, arguments: args }, fitsBudgets)
   const timed = {
     requested_at: requested_at.epochMilliseconds,
     decided_at: decided_at.epochMilliseconds,

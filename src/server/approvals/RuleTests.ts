@@ -10,13 +10,19 @@ import {
   type RuleTestLine,
   type RuleTestStep
 } from "../../domain/approvals/RuleTest.ts"
+import { makeStepMeter } from "../../domain/approvals/BudgetMeter.ts"
+import { type BudgetUse, compactUse, entryOfStep } from "../../domain/approvals/budgetUse.ts"
+import { makeNumberFinder } from "../../domain/approvals/findNumbers.ts"
 import { findRuleWarnings } from "../../domain/approvals/ruleWarnings.ts"
 import type { OrgId } from "../../domain/Ids.ts"
 import { JsonValue } from "../../domain/json/JsonValue.ts"
 import { KeyedBudget } from "../admission/KeyedBudget.ts"
 import { LoopTurns } from "../admission/LoopTurns.ts"
+import type { Timestamp } from "../../domain/Time.ts"
+import { LruCache } from "../concurrency/LruCache.ts"
 import { LimitUse } from "../observability/LimitUse.ts"
 import { StoreClock } from "../store/StoreClock.ts"
+import { MAX_COUNTERS } from "./BudgetCounters.ts"
 import { type PreparedRules, Rules } from "./Rules.ts"
 import {
   PAGE_STEPS,
@@ -29,6 +35,9 @@ import {
 /** Longest slice of evaluations, in milliseconds, between two turns at the event loop. */
 const SLICE_MILLIS = 8
 
+/** Entries of counters that a test has in memory, about 100 bytes each. Past it the least recently used counters start again. */
+const MAX_ENTRIES_IN_MEMORY = 300_000
+
 /** Pages between two lines of progress. */
 const PROGRESS_PAGES = 40
 
@@ -37,7 +46,7 @@ export class RuleTests extends Context.Service<
   RuleTests,
   {
     /**
-     * Evaluates rules on the steps of a window, newest first, and compares the results with the records. The stream ends with the result.
+     * Evaluates rules on the steps of a window, newest first, or oldest first if rules have budgets, and compares the results with the records. The stream ends with the result.
      * It reads page by page, so its memory does not depend on the number of steps. It counts towards the organization's limit until the
      * scope, that of the request, closes.
      */
@@ -92,7 +101,7 @@ export class RuleTests extends Context.Service<
           const tested = yield* rules.prepare(org_id, input.rules)
           const withArguments = tested.compiled.readsArguments
           return Stream.suspend(() => {
-            const window = { org_id, since, until, withArguments }
+            const window = { org_id, since, until, withArguments, inOrder: tested.compiled.hasBudgets }
             const test = startTest(tested, {
               turn: turns.take(org_id),
               readArguments: (step) => Effect.orDie(readArguments(sql, org_id, step))
@@ -105,8 +114,7 @@ export class RuleTests extends Context.Service<
                 return [lines, Option.fromUndefinedOr(last)] as const
               })
             )
-            const warnings = findRuleWarnings(tested.rules)
-            const result = Stream.fromEffect(Effect.sync(() => test.result({ since, until, warnings })))
+            const result = Stream.fromEffect(Effect.sync(() => test.result({ since, until })))
             return Stream.concat(findings, result)
           })
         })
@@ -137,18 +145,32 @@ const parseArguments = Schema.decodeUnknownSync(Schema.fromJsonString(JsonValue)
 /** A test of rules, between its pages. */
 const startTest = ({ compiled, rules }: PreparedRules, { readArguments, turn }: TestDeps) => {
   const tally = makeRuleTestTally()
+  const uses = new LruCache<BudgetUse>({ entries: MAX_COUNTERS, weight: MAX_ENTRIES_IN_MEMORY })
+  const numbers = makeNumberFinder(rules)
   const listed: Record<RuleTestFinding, number> = { rejected_would_run: 0, approved_would_be_rejected: 0 }
   let pages = 0
 
   const evaluateStep = (step: StepOfPage, text: string | null): RuleTestStep | undefined => {
     const { approval_id, decision_source, outcome, requested_at, session_id, step_id } = step
     const { action_class, comment, decided_at, decided_by_id, decided_by_name, task_id, tool } = step
-    const ruling = compiled.evaluate({
+    const now = requested_at.epochMilliseconds
+    const input = {
       tool,
       action_class,
       task_id,
       arguments: text === null ? undefined : parseArguments(text)
-    })
+    }
+    numbers.look(input)
+    const meter = makeStepMeter(
+      "live",
+      { session_id, key_id: step.requested_by_id, now },
+      (counter) => uses.get(counter) ?? []
+    )
+    const ruling = compiled.evaluate(input, meter)
+    for (const { amount, budget, counter } of ruling.spends ?? []) {
+      const kept = compactUse(budget, uses.get(counter) ?? [], now)
+      uses.set(counter, [...kept, entryOfStep(kept, amount, now)], kept.length + 1)
+    }
     const approval = approval_id === null ? null : { outcome, decision_source }
     // Rules that ask leave the step to the grant or the counter-proposal that allowed it.
     const isAllowedBefore = step.was_allowed_before && ruling.effect === "require_approval"
@@ -186,6 +208,7 @@ const startTest = ({ compiled, rules }: PreparedRules, { readArguments, turn }: 
         lines.push({ type: "progress", steps: tally.steps(), reached: last.requested_at })
       return lines
     }),
-    result: tally.result
+    result: (window: { readonly since: Timestamp; readonly until: Timestamp }) =>
+      tally.result({ ...window, warnings: [...findRuleWarnings(rules), ...numbers.warnings()] })
   }
 }

@@ -10,6 +10,7 @@ import {
 } from "../../api/Problems.ts"
 import { ApprovalRule, type RuleTarget, type Ruling } from "../../domain/approvals/ApprovalRule.ts"
 import type { AuditEntry } from "../../domain/identity/AuditEntry.ts"
+import { fitsBudgets } from "../../domain/approvals/BudgetMeter.ts"
 import type { OrgId } from "../../domain/Ids.ts"
 import { findRuleWarnings } from "../../domain/approvals/ruleWarnings.ts"
 import { TimestampFromDate } from "../../domain/Time.ts"
@@ -143,8 +144,9 @@ export class Rules extends Context.Service<
       ) {
         yield* requireTasks(sql, org_id, rules)
         yield* requireGroups(sql, org_id, rules, clock.now)
-        const isIncomplete = ({ id, quorum, when }: NewApprovalRule) =>
-          id !== undefined && (when === undefined || quorum === undefined)
+        const isIncomplete = ({ budget, budgets, id, quorum, when }: NewApprovalRule) =>
+          id !== undefined &&
+          (when === undefined || quorum === undefined || (budget === undefined && budgets === undefined))
         if (!given.some(isIncomplete)) return
         const { rules: live, shadow } = yield* read(org_id)
         yield* requireKnownMembers(given, [...(shadow?.rules ?? []), ...live])
@@ -204,12 +206,15 @@ export class Rules extends Context.Service<
         forget: (org_id) => void cache.delete(org_id),
         evaluate: Effect.fn("Rules.evaluate")(function* (org_id, step, stepArguments) {
           const { compiled } = yield* read(org_id)
-          return compiled.evaluate({
-            tool: step.tool,
-            action_class: step.action_class,
-            task_id: step.task_id,
-            arguments: compiled.readsArguments ? yield* stepArguments : undefined
-          })
+          return compiled.evaluate(
+            {
+              tool: step.tool,
+              action_class: step.action_class,
+              task_id: step.task_id,
+              arguments: compiled.readsArguments ? yield* stepArguments : undefined
+            },
+            fitsBudgets
+          )
         }),
         prepare: Effect.fn("Rules.prepare")(function* (org_id, given) {
           const prepared = yield* prepareRules(given)

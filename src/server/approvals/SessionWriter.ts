@@ -32,6 +32,7 @@ import { isCluster, lockOnNode } from "../store/Cluster.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { SessionSignals } from "./SessionSignals.ts"
 import { type ApprovalKey, type ApprovalRow, findApprovalsByKey } from "./approvalRows.ts"
+import { BudgetCounters } from "./BudgetCounters.ts"
 import { findSavedSteps, type StepKey } from "./SessionWriter/findSavedSteps.ts"
 import { countClosed } from "./countClosed.ts"
 import { makeLongQueues } from "./SessionWriter/LongQueues.ts"
@@ -101,6 +102,7 @@ export class SessionWriter extends Context.Service<
       const delivery = yield* Delivery
       const notifications = yield* Notifications
       const signals = yield* SessionSignals
+      const budgets = yield* BudgetCounters
 
       const atomically = atomic(sql)
       const clustered = yield* isCluster(sql)
@@ -133,24 +135,30 @@ export class SessionWriter extends Context.Service<
           const target = targetOf(write)
           if (!byTarget.has(target)) byTarget.set(target, write)
         }
-        const distinct = Arr.fromIterable(byTarget.values())
-        if (!Arr.isArrayNonEmpty(distinct)) return []
+        // A step that does not fit a budget behind the others waits for the lock too.
+        const { admitted: distinct, composed } = budgets.compose([...byTarget.values()], false)
+        if (!Arr.isReadonlyArrayNonEmpty(distinct)) return writes.map(() => notWritten)
         const deliveries = distinct.flatMap(({ notification }) => notification?.deliveries ?? [])
         // On a cluster the organization must not leave its node between the lock and the writes.
         const run = (parts?: EnqueueParts) => {
-          const statement = runWrites(sql, distinct, { org_id, parts })
+          const statement = runWrites(sql, distinct, { org_id, parts, spends: composed })
           return org_id === undefined
             ? statement
             : Effect.provideService(transaction(lockOnNode(sql, org_id, statement)), SqlClient.SqlClient, sql)
         }
-        const { inserted, refused, saved, written } = yield* deliveries.length === 0
-          ? run()
-          : delivery.enqueueWith(deliveries, (parts) =>
-              Effect.map(run(parts), (result) => ({
-                inserted: result.inserted,
-                result
-              }))
-            )
+        const writing =
+          deliveries.length === 0
+            ? run()
+            : delivery.enqueueWith(deliveries, (parts) =>
+                Effect.map(run(parts), (result) => ({
+                  inserted: result.inserted,
+                  result
+                }))
+              )
+        const { inserted, refused, saved, written } = yield* composed === null
+          ? writing
+          : Effect.onError(writing, () => Effect.sync(() => budgets.forget(composed)))
+        if (composed !== null) budgets.settle(composed, written)
         longQueues.note(deliveries, new Map(inserted.map((row) => [row.delivery_id, row.waiting])))
         yield* signals.publish(
           [...written].flatMap(([index, { newest }]) => {
@@ -223,8 +231,11 @@ export class SessionWriter extends Context.Service<
       const writeLocked = Effect.fnUntraced(
         function* (write: SessionWrite) {
           const { change, now, onWritten, org_id, published, session_id } = write
-          const { written } = yield* runWrites(sql, [{ ...write, notification: null }], {
+          const prepared = { ...write, notification: null }
+          const { composed } = budgets.compose([prepared], true)
+          const { written } = yield* runWrites(sql, [prepared], {
             isLocked: true,
+            spends: composed,
             ...(clustered ? { org_id } : {})
           })
           const result = written.get(0)
@@ -236,6 +247,7 @@ export class SessionWriter extends Context.Service<
           yield* signals.publish([{ session_id, newest: result.newest }])
           yield* afterCommit(
             Effect.gen(function* () {
+              if (composed !== null) budgets.settle(composed, written)
               yield* onWritten(result)
               if (change._tag === "Transition") yield* countClosed([change.to])
               updateCaches(write, outcome)

@@ -5,6 +5,7 @@ import { Authorized } from "../../api/Authorization.ts"
 import { notFound } from "../../api/notFound.ts"
 import type { InvalidRequest, NotFound } from "../../api/Problems.ts"
 import type { GovernedStep, StepOutcome } from "../../domain/approvals/AgentSession.ts"
+import { fitsBudgets } from "../../domain/approvals/BudgetMeter.ts"
 import { transition as transitionExecution } from "../../domain/approvals/Execution.ts"
 import type { ExecutionRecord } from "../../domain/approvals/Execution.ts"
 import { executionEvents, stepGovernedEvent, toolOutcomeEvent } from "../../domain/approvals/SessionEvent.ts"
@@ -26,7 +27,8 @@ import {
   makeClaimSaved,
   refuseClaim
 } from "./Claims/claimSaved.ts"
-import { ruleNewStep, Rules } from "./Rules.ts"
+import { BudgetCounters } from "./BudgetCounters.ts"
+import { Rules } from "./Rules.ts"
 import { SessionFacts } from "./SessionFacts.ts"
 import { type ResumedStep, SessionWriter, type StepKey } from "./SessionWriter.ts"
 import { type LockedSession, lockSessionForUpdate } from "./Sessions/rows.ts"
@@ -83,6 +85,7 @@ export class Steps extends Context.Service<
       const sql = yield* SqlClient.SqlClient
       const clock = yield* StoreClock
       const rules = yield* Rules
+      const budgets = yield* BudgetCounters
       const spans = yield* Spans
       const facts = yield* SessionFacts
       const writer = yield* SessionWriter
@@ -155,7 +158,8 @@ export class Steps extends Context.Service<
         const list = yield* isLocked ? rules.current(org_id) : rules.cached(org_id)
         const known = yield* texts.all
         const now = yield* clock.now
-        const ruled = ruleNewStep(list, { ...step, arguments: request.arguments })
+        const by = { org_id, session_id, key_id: principal.actor.id, now }
+        const ruled = yield* budgets.rule(list, { ...step, arguments: request.arguments }, by, isLocked)
         // A person gave them to the session's own keys, also if others take part in it.
         const advance =
           isLocked && isOwn
@@ -175,6 +179,7 @@ export class Steps extends Context.Service<
               step: created.row,
               approval: created.approval,
               claim: claimed.execution,
+              spends: ruled.spends,
               shadow_revision: list.shadow_revision
             },
             rules_revision: list.revision,
@@ -219,8 +224,8 @@ export class Steps extends Context.Service<
         if (!isLocked && list.revision !== found.rules_revision) return undefined
         const saved = yield* withoutPassedWindows(key, found, isLocked, now)
         if (saved === undefined) return undefined
-        // The digests are equal, so these are the arguments of the saved step.
-        const ruling = list.compiled.evaluate({ ...saved, arguments: request.arguments })
+        // The digests are equal, so these are the arguments of the saved step. It is counted already.
+        const ruling = list.compiled.evaluate({ ...saved, arguments: request.arguments }, fitsBudgets)
         const answer = currentDecision(saved, yield* approvalOf(org_id, saved), ruling)
         if (answer.decision === "allow") {
           if (options !== undefined) {

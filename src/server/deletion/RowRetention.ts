@@ -70,6 +70,30 @@ const expiries = {
         RETURNING 1 AS removed
       `)
   },
+  /** Counters of budgets that count no step any more. A step that is counted meanwhile has raised `expires_at`. */
+  budget_counter_retention: {
+    every: "10 minutes",
+    rows: 1_000,
+    isByOrganization: true,
+    deleteBatch: ({ cutoff, ofOrganization, rows, sql }) =>
+      countRows(sql`
+        WITH expired AS MATERIALIZED (
+          SELECT org_id, counter
+          FROM budget_counters
+          WHERE expires_at < ${toDate(cutoff)}::timestamptz
+            ${ofOrganization("org_id")}
+          ORDER BY expires_at
+          LIMIT ${rows}
+          FOR UPDATE SKIP LOCKED
+        )
+        DELETE FROM budget_counters AS used
+        USING expired
+        WHERE used.org_id = expired.org_id
+          AND used.counter = expired.counter
+          ${ofOrganization("used.org_id")}
+        RETURNING 1 AS removed
+      `)
+  },
   /** Uses of feedback tokens that have expired: their expiry alone refuses them. */
   feedback_token_retention: {
     every: "10 minutes",
@@ -356,6 +380,7 @@ export const layer = (
   Layer.mergeAll(
     layerExpiry("idempotency_retention", RETENTION_MILLIS),
     layerExpiry("feedback_token_retention", 0),
+    layerExpiry("budget_counter_retention", 0),
     layerExpiry("key_retention", settings.keyRetention),
     layerExpiry("audit_retention", settings.auditRetention),
     layerExpiry("telemetry_retention", settings.telemetry.payloadRetention)

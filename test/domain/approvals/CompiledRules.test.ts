@@ -7,6 +7,7 @@ import {
   compileRulesInSteps,
   evaluateRules
 } from "../../../src/domain/approvals/CompiledRules.ts"
+import { fitsBudgets } from "../../../src/domain/approvals/BudgetMeter.ts"
 import { compileTextPattern } from "../../../src/domain/approvals/CompiledRules/compileTextPattern.ts"
 import { uniteQuorums } from "../../../src/domain/approvals/Quorum.ts"
 import { RuleCondition } from "../../../src/domain/approvals/RuleCondition.ts"
@@ -19,6 +20,7 @@ const rule = (over: Partial<ApprovalRule>): ApprovalRule => ({
   action_class: "*",
   task_id: null,
   when: [],
+  budgets: [],
   effect: "require_approval",
   review_seconds: 60,
   expiring_seconds: 15,
@@ -301,7 +303,10 @@ describe("RuleCondition", () => {
     for (const _ of ["a", "b", "c"]) assert.isFalse(steps.next().done)
     const { done, value } = steps.next()
     assert.isTrue(done)
-    assert.strictEqual(value?.evaluate({ ...step, arguments: { a: "x", b: [] } }).effect, "allow")
+    assert.strictEqual(
+      value?.evaluate({ ...step, arguments: { a: "x", b: [] } }, fitsBudgets).effect,
+      "allow"
+    )
   })
 
   it("an object is enumerated once, however many conditions compare with it", () => {

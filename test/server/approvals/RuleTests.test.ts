@@ -294,7 +294,13 @@ layer(service(), { excludeTestServices: true })("RuleTests", (it) => {
       const sql = yield* SqlClient.SqlClient
       yield* sql`ANALYZE governed_steps`
       const until = yield* DateTime.now
-      const window = { org_id, since: DateTime.subtract(until, { days: 1 }), until, withArguments: true }
+      const window = {
+        org_id,
+        since: DateTime.subtract(until, { days: 1 }),
+        until,
+        withArguments: true,
+        inOrder: false
+      }
       const after = {
         requested_at: DateTime.subtract(until, { minutes: 10 }),
         session_id,

@@ -25,6 +25,7 @@ layer(service(), { excludeTestServices: true })("Rules", (it) => {
         action_class: "*",
         task_id: null,
         when: [],
+        budgets: [],
         effect: "require_approval",
         review_seconds: 3600,
         expiring_seconds: null,

@@ -39,6 +39,7 @@ export const newRuleDraft = (): RuleDraft => ({
     action_class: "*",
     task_id: null,
     when: [],
+    budgets: [],
     effect: "require_approval",
     review_seconds: DEFAULT_REVIEW_SECONDS,
     expiring_seconds: null,

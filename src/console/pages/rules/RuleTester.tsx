@@ -1,5 +1,6 @@
 import { Result, Schema } from "effect"
 import { useMemo, useState } from "react"
+import { makeStepMeter } from "../../../domain/approvals/BudgetMeter.ts"
 import { compileRules } from "../../../domain/approvals/CompiledRules.ts"
 import { TaskId } from "../../../domain/Ids.ts"
 import { Badge } from "../../ui/Badge.tsx"
@@ -27,12 +28,16 @@ export const RuleTester = ({
   const parsed = text.trim() === "" ? undefined : parseJson(text)
   const value = parsed !== undefined && Result.isSuccess(parsed) ? parsed.success : undefined
   const compiled = useMemo(() => compileRules(drafts.map(({ rule }) => rule)), [drafts])
-  const verdict = compiled.evaluate({
-    tool,
-    action_class: actionClass,
-    task_id: isTaskId(task) ? task : null,
-    arguments: isJson(value) ? value : undefined
-  })
+  const verdict = compiled.evaluate(
+    {
+      tool,
+      action_class: actionClass,
+      task_id: isTaskId(task) ? task : null,
+      arguments: isJson(value) ? value : undefined
+    },
+    // Nothing is used yet.
+    makeStepMeter("live", { session_id: "", key_id: "", now: 0 }, () => [])
+  )
   const index = drafts.findIndex(({ rule }) => rule.id === verdict.rule_id)
   return (
     <section className="card padded stack tester" aria-labelledby="tester">

@@ -1,4 +1,7 @@
+import { BigDecimal } from "effect"
 import type { RuleEffect } from "../ApprovalRule.ts"
+import { describeScope, describeWindow } from "../Budget.ts"
+import type { BudgetMisfit } from "../BudgetMeter.ts"
 import type { RuleCondition } from "../RuleCondition.ts"
 import type { Unjudged } from "./compileCondition.ts"
 
@@ -45,6 +48,28 @@ export const explainNotAllowed = (
     ? `(rule ${number} does not allow it: ${nameOf(condition)})`
     : `(rule ${number} does not allow it: ${placeOf(condition)} ${unjudgedTexts[judgement]})`
 
+/** Says which budget of a rule a step does not fit, with its figures. */
+export const explainMisfit = (number: number, misfit: BudgetMisfit): string =>
+  `(rule ${number} does not allow it: ${describeMisfit(misfit)})`
+
+const describeMisfit = (misfit: BudgetMisfit): string => {
+  if (misfit.why === "value") return `${shortPointer(misfit.pointer)} ${misfitTexts[misfit.fault]}`
+  if (misfit.why === "too_many_counters") return "this organization has too many different budgets in use"
+  const { amount, budget, exceeded } = misfit
+  const place = `its budget ${describeScope(budget)} in ${describeWindow(budget.window_seconds)}`
+  if (exceeded.limit === "count") return `${place} is used up: ${exceeded.used} of ${budget.count} steps`
+  const { at_most, pointer } = budget.sum ?? { at_most: 0, pointer: "" }
+  const figures = [exceeded.used, BigDecimal.fromNumberUnsafe(at_most), amount].map(BigDecimal.format)
+  return `${place} has ${figures[0]} of ${figures[1]} of ${shortPointer(pointer)} used, and this step needs ${figures[2]}`
+}
+
+const misfitTexts = {
+  missing: "is missing",
+  mistyped: "is not a number",
+  negative: "is negative",
+  not_scalar: "is not a text, a number or a boolean"
+}
+
 const unjudgedTexts: Record<Unjudged, string> = {
   missing: "is missing",
   mistyped: "has another type than expected",
@@ -53,7 +78,9 @@ const unjudgedTexts: Record<Unjudged, string> = {
   unsupported: "has a pattern that is not supported"
 }
 
-const placeOf = ({ pointer }: RuleCondition): string => {
+const placeOf = ({ pointer }: RuleCondition): string => shortPointer(pointer)
+
+const shortPointer = (pointer: string): string => {
   if (pointer === "") return "the value"
   return pointer.length <= MAX_POINTER ? pointer : `${pointer.slice(0, MAX_POINTER)}…`
 }

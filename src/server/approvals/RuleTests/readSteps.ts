@@ -32,6 +32,7 @@ const StepOfPage = Schema.Struct({
   /** Whether a grant or a counter-proposal allowed the step, although the rules required an approval. */
   was_allowed_before: Schema.Boolean,
   requested_at: TimestampFromDate,
+  requested_by_id: KeyId,
   approval_id: Schema.NullOr(ApprovalId),
   outcome: Schema.NullOr(ApprovalOutcome),
   decision_source: Schema.NullOr(DecisionSource),
@@ -52,12 +53,14 @@ export interface StepWindow {
   readonly until: Timestamp
   /** Whether to read the arguments. */
   readonly withArguments: boolean
+  /** Oldest first: the order in which budgets are used. */
+  readonly inOrder: boolean
 }
 
 const pageRows = rowsOf(StepOfPage)
 
 /**
- * Reads a page of the steps of a window, newest first, by the index `governed_steps_requested_at`. Each page is a statement of its own, so that
+ * Reads a page of the steps of a window, newest or oldest first, by the index `governed_steps_requested_at`. Each page is a statement of its own, so that
  * no snapshot or connection is kept while a test runs.
  */
 export const readSteps = (sql: SqlClient.SqlClient, window: StepWindow, after: StepCursor | undefined) =>
@@ -66,9 +69,12 @@ export const readSteps = (sql: SqlClient.SqlClient, window: StepWindow, after: S
 /** The statement of a page. */
 export const stepsStatement = (
   sql: SqlClient.SqlClient,
-  { org_id, since, until, withArguments }: StepWindow,
+  { inOrder, org_id, since, until, withArguments }: StepWindow,
   after: StepCursor | undefined
-) => sql`
+) => {
+  const direction = sql.literal(inOrder ? "ASC" : "DESC")
+  const beyond = sql.literal(inOrder ? ">" : "<")
+  return sql`
   SELECT
     step.session_id, step.step_id, step.task_id, step.tool, step.action_class,
     step.arguments IS NOT NULL AS has_arguments,
@@ -83,24 +89,26 @@ export const stepsStatement = (
         : sql.literal("NULL::text")
     } AS arguments,
     step.decision, (step.grant_id IS NOT NULL OR step.proposal_approval_id IS NOT NULL) AS was_allowed_before,
-    step.requested_at, step.approval_id, approval.outcome, approval.decision_source, approval.decided_at,
+    step.requested_at, step.requested_by_id, step.approval_id, approval.outcome, approval.decision_source, approval.decided_at,
     approval.decided_by_id, approval.decided_by_name, approval.comment
   FROM (
     SELECT *
     FROM governed_steps
     WHERE org_id = ${org_id}
       AND requested_at >= ${toDate(since)}
+      AND requested_at < ${toDate(until)}
       ${
         after === undefined
-          ? sql`AND requested_at < ${toDate(until)}`
-          : sql`AND (requested_at, session_id, step_id) < (${toDate(after.requested_at)}, ${after.session_id}, ${after.step_id})`
+          ? sql.literal("")
+          : sql`AND (requested_at, session_id, step_id) ${beyond} (${toDate(after.requested_at)}, ${after.session_id}, ${after.step_id})`
       }
-    ORDER BY requested_at DESC, session_id DESC, step_id DESC
+    ORDER BY requested_at ${direction}, session_id ${direction}, step_id ${direction}
     LIMIT ${PAGE_STEPS}
   ) AS step
     LEFT JOIN approvals AS approval ON approval.org_id = step.org_id AND approval.approval_id = step.approval_id
-  ORDER BY step.requested_at DESC, step.session_id DESC, step.step_id DESC
+  ORDER BY step.requested_at ${direction}, step.session_id ${direction}, step.step_id ${direction}
 `
+}
 
 const argumentRows = rowsOf(Schema.Struct({ arguments: Schema.NullOr(Schema.String) }))
 

@@ -1,4 +1,5 @@
 import type { ApprovalRule, RuleInput, Ruling } from "../../../domain/approvals/ApprovalRule.ts"
+import { type BudgetMeter, fitsBudgets } from "../../../domain/approvals/BudgetMeter.ts"
 import { type CompiledRules, compileRules } from "../../../domain/approvals/CompiledRules.ts"
 import type { ShadowRuling } from "../../../domain/approvals/ShadowDifference.ts"
 import type { Timestamp } from "../../../domain/Time.ts"
@@ -43,14 +44,21 @@ export interface StepRuling {
   readonly shadow: ShadowRuling | null
 }
 
+/** Every step fits: for lists without budgets. */
+const noBudgets = { live: fitsBudgets, shadow: fitsBudgets }
+
 /**
  * Evaluates both lists for a new step. The shadow list has a budget of its own, so that its ruling is the same as if it were live; the live
- * list is evaluated as if there were no other.
+ * list is evaluated as if there were no other. The same holds for the counters of their budgets, which `meters` look up.
  */
 export const ruleNewStep = (
   { compiled, shadow, shadow_revision }: RuleList,
-  step: RuleInput
+  step: RuleInput,
+  meters: { readonly live: BudgetMeter; readonly shadow: BudgetMeter } = noBudgets
 ): StepRuling => ({
-  ruling: compiled.evaluate(step),
-  shadow: shadow === null ? null : { revision: shadow_revision, ruling: shadow.compiled.evaluate(step) }
+  ruling: compiled.evaluate(step, meters.live),
+  shadow:
+    shadow === null
+      ? null
+      : { revision: shadow_revision, ruling: shadow.compiled.evaluate(step, meters.shadow) }
 })

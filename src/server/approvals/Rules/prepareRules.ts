@@ -5,6 +5,7 @@ import { completeRule } from "../../../api/completeRule.ts"
 import type { FieldError } from "../../../api/Problem.ts"
 import { InvalidRequest, RulesTooLarge, UnknownGroup } from "../../../api/Problems.ts"
 import type { ApprovalRule } from "../../../domain/approvals/ApprovalRule.ts"
+import { compileBudget } from "../../../domain/approvals/BudgetMeter.ts"
 import { approvalsRequired, isDefaultQuorum, MAX_APPROVALS } from "../../../domain/approvals/Quorum.ts"
 import { findExceededLimit } from "../../../domain/approvals/ruleLimits.ts"
 import { formatTemplateFault, parseSummaryTemplate } from "../../../domain/approvals/SummaryTemplate.ts"
@@ -31,7 +32,7 @@ export const prepareRules = Effect.fnUntraced(function* (
   if (exceeded !== undefined) return yield* tooLarge(exceeded)
   const compiled = yield* compileInTurns(rules)
   if (compiled.exceeded !== undefined) return yield* tooLarge(compiled.exceeded)
-  const errors = [...findInconsistencies(rules), ...compiled.faults]
+  const errors = [...findDoubleBudgets(given), ...findInconsistencies(rules), ...compiled.faults]
   return errors.length === 0
     ? { rules, compiled }
     : yield* new InvalidRequest({
@@ -47,18 +48,19 @@ const tooLarge = (error: FieldError) =>
   })
 
 /**
- * Fails if a rule that is stored with conditions or a quorum is sent without the member: a client that does not know the member would remove
- * it, and a rule that allows would match every step, or one person would suffice.
+ * Fails if a rule that is stored with conditions, budgets or a quorum is sent without the member: a client that does not know the member would
+ * remove it, and a rule that allows would match every step, or one person would suffice.
  */
 export const requireKnownMembers = (
   given: ReadonlyArray<NewApprovalRule>,
   stored: ReadonlyArray<ApprovalRule>
 ): Effect.Effect<void, InvalidRequest> => {
   const storedById = new Map(stored.map((rule) => [rule.id, rule]))
-  const errors = given.flatMap(({ id, quorum, when }, index): ReadonlyArray<FieldError> => {
+  const errors = given.flatMap(({ budget, budgets, id, quorum, when }, index): ReadonlyArray<FieldError> => {
     const rule = id === undefined ? undefined : storedById.get(id)
     if (rule === undefined) return []
     const losesConditions = when === undefined && rule.when.length > 0
+    const losesBudgets = budget === undefined && budgets === undefined && rule.budgets.length > 0
     const losesQuorum = quorum === undefined && !isDefaultQuorum(rule.quorum)
     return [
       ...(losesConditions
@@ -66,6 +68,14 @@ export const requireKnownMembers = (
             {
               pointer: `#/rules/${index}/when`,
               detail: "The stored rule has conditions. Send them, or an empty list to remove them."
+            }
+          ]
+        : []),
+      ...(losesBudgets
+        ? [
+            {
+              pointer: `#/rules/${index}/budgets`,
+              detail: "The stored rule has budgets. Send them, or an empty list to remove them."
             }
           ]
         : []),
@@ -82,7 +92,7 @@ export const requireKnownMembers = (
   return errors.length === 0
     ? Effect.void
     : new InvalidRequest({
-        detail: `A rule is sent without its conditions or its quorum: ${describeFirst(errors)}`,
+        detail: `A rule is sent without its conditions, its budgets or its quorum: ${describeFirst(errors)}`,
         errors: errors.slice(0, MAX_ERRORS)
       })
 }
@@ -155,6 +165,7 @@ const findInconsistencies = (rules: ReadonlyArray<ApprovalRule>): ReadonlyArray<
         detail: `Expected at most ${MAX_APPROVALS} approvals in all.`
       })
     }
+    errors.push(...findBudgetFaults(rule, index))
     const template = rule.summary_template === null ? undefined : parseSummaryTemplate(rule.summary_template)
     if (template !== undefined && Result.isFailure(template)) {
       errors.push({
@@ -168,6 +179,41 @@ const findInconsistencies = (rules: ReadonlyArray<ApprovalRule>): ReadonlyArray<
       errors.push({
         pointer: `#/rules/${index}/quorum/${repeated}/group`,
         detail: "Another part of the quorum has this group. Give one part the sum of their counts."
+      })
+    }
+  }
+  return errors
+}
+
+/** Rules whose budgets are given twice. */
+const findDoubleBudgets = (given: ReadonlyArray<NewApprovalRule>): ReadonlyArray<FieldError> =>
+  given.flatMap(({ budget, budgets }, index) =>
+    budget === undefined || budgets === undefined
+      ? []
+      : [{ pointer: `#/rules/${index}/budget`, detail: "Give `budget` or `budgets`, not both." }]
+  )
+
+/** Budgets that can never be used, or that would be counted twice. */
+const findBudgetFaults = ({ budgets, effect }: ApprovalRule, index: number): ReadonlyArray<FieldError> => {
+  const errors: Array<FieldError> = []
+  const counters = budgets.map((budget) => JSON.stringify(compileBudget(budget).name))
+  if (budgets.length > 0 && effect !== "allow") {
+    errors.push({
+      pointer: `#/rules/${index}/budgets`,
+      detail: "Only a rule that allows has budgets: what it does not allow goes on to the next rule."
+    })
+  }
+  for (const [place, { by, count, sum }] of budgets.entries()) {
+    const pointer = `#/rules/${index}/budgets/${place}`
+    if (count === null && sum === null)
+      errors.push({ pointer, detail: "Expected `count`, `sum` or both: without a limit every step fits." })
+    if (new Set(by).size < by.length)
+      errors.push({ pointer: `${pointer}/by`, detail: "Expected each pointer once." })
+    if (counters.indexOf(counters[place] ?? "") < place) {
+      errors.push({
+        pointer,
+        detail:
+          "Another budget of the rule has the same scope, window and pointers. Put both limits into one."
       })
     }
   }

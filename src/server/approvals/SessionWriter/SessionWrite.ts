@@ -8,6 +8,7 @@ import type { Timestamp } from "../../../domain/Time.ts"
 import type { NewAuditRow } from "../../identity/auditWrites.ts"
 import type { PreparedEvent } from "../../notifications/PreparedEvent.ts"
 import type { ApprovalRow } from "../approvalRows.ts"
+import type { CountedSpend } from "../BudgetCounters.ts"
 import type { ExecutionChange } from "../executionRows.ts"
 import type { StepRow } from "../Steps/rows.ts"
 
@@ -20,6 +21,8 @@ export type SessionChange =
       readonly approval: ApprovalRow | null
       /** The claim that is made with it; null: none. */
       readonly claim: ExecutionRecord | null
+      /** What it uses of budgets. It is written only if it still fits all of them. */
+      readonly spends: ReadonlyArray<CountedSpend>
       /** The revision of the shadow rules that the step was compared with. */
       readonly shadow_revision: number
     }

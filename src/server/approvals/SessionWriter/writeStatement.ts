@@ -9,7 +9,8 @@
  *
  * - `eligible` locks each session's row, skipping rows that another transaction has locked, and checks the preconditions
  *   of the writes: the session is open, the rules and the endpoints have not changed, no destination is
- *   near its queue limit, and no counter-proposal or standing grant may answer for a question.
+ *   near its queue limit, no counter-proposal or standing grant may answer for a question, and the counters of the
+ *   budgets that a step uses have not changed.
  * - `changed` applies each change under a condition of its own: PostgreSQL evaluates it on the newest version of the
  *   row, so of two concurrent writes one is applied.
  * - Everything else is inserted for the writes in `applied` only.
@@ -34,7 +35,9 @@ import {
   textArray,
   timestamptzArray
 } from "../../store/pgArrays.ts"
+import type { ComposedSpends } from "../BudgetCounters.ts"
 import { encodeEventTail } from "../SessionEvents.ts"
+import { COUNTERS_PREMISE, currentCounters, givenCounters, raisedCounters } from "./counterChange.ts"
 import type { ChangeOf, Op } from "./Op.ts"
 import { decodeResumedStep, type ResumedStep } from "./ResumedStep.ts"
 import {
@@ -82,13 +85,15 @@ interface StatementOptions {
    * the audit log: their premises hold.
    */
   readonly isLocked?: boolean
+  /** What the steps use of budgets; null: nothing. */
+  readonly spends: ComposedSpends | null
 }
 
 /** Runs the statement. */
 export const runWrites = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   writes: Arr.NonEmptyReadonlyArray<PreparedWrite>,
-  { isLocked = false, org_id, parts }: StatementOptions
+  { isLocked = false, org_id, parts, spends }: StatementOptions
 ) {
   const ops = writes.map((write, op): Op => ({ op, write, change: write.change }))
   const notified = ops.flatMap(({ op, write }) =>
@@ -120,8 +125,16 @@ export const runWrites = Effect.fnUntraced(function* (
     ...(notified.length === 0 ? [] : [refusedNotifications(sql, parts !== undefined)]),
     ...(steps.length === 0 ? [] : [newSteps(sql, steps)]),
     ...(readsSaved ? [savedSteps(sql, org_id)] : []),
+    ...(spends === null ? [] : givenCounters(sql, spends)),
+    ...(spends === null || isLocked ? [] : currentCounters(sql, spends, org_id)),
     ...(org_id === undefined ? [] : [sessionsOf(sql, ops, org_id, isLocked)]),
-    eligibleOps(sql, { isLocked, notifies: notified.length > 0, org_id, steps: steps.length > 0 }),
+    eligibleOps(sql, {
+      isLocked,
+      notifies: notified.length > 0,
+      org_id,
+      spends: spends !== null,
+      steps: steps.length > 0
+    }),
     ...changes.flatMap(({ ctes }) => ctes),
     appliedOps(
       sql,
@@ -129,6 +142,7 @@ export const runWrites = Effect.fnUntraced(function* (
       org_id
     ),
     ...(transitions.length === 0 || isLocked ? [] : [transitionEntries(sql, transitions, org_id)]),
+    ...(spends === null ? [] : raisedCounters(sql, org_id)),
     ...changes.flatMap(({ inserts }) => inserts),
     ...(parts === undefined ? [] : [parts.insert(acceptedDeliveries(sql))]),
     ...changes.flatMap(({ counts = [] }) => counts),
@@ -242,11 +256,13 @@ const eligibleOps = (
     isLocked,
     notifies,
     org_id,
+    spends,
     steps
   }: {
     readonly isLocked: boolean
     readonly notifies: boolean
     readonly org_id: OrgId | undefined
+    readonly spends: boolean
     readonly steps: boolean
   }
 ) => {
@@ -263,6 +279,7 @@ const eligibleOps = (
       AND (NOT o.asks OR s.grants_until IS NULL OR s.grants_until <= o.at)`
           : ""
       }
+      ${spends ? COUNTERS_PREMISE : ""}
       ${notifies ? "AND NOT EXISTS (SELECT FROM refused WHERE refused.op = o.op)" : ""}`
   const eligible = (sessions: string) => `
   eligible AS MATERIALIZED (

@@ -161,6 +161,17 @@ CREATE TABLE approval_rules (
   PRIMARY KEY (org_id)
 );
 
+-- What steps have used of the budgets of rules: a row for each rule, scope and set of values.
+CREATE TABLE budget_counters (
+  org_id text COLLATE "C" NOT NULL, -- Organization that owns the row.
+  counter text COLLATE "C" NOT NULL, -- SHA-256 of the organization and the counter's name: list, rule, scope, window, pointers and values.
+  version bigint NOT NULL, -- Raised with each step. The first one is the time of the insert in microseconds, so that none is used twice.
+  entries json NOT NULL, -- Allowed steps that still count, oldest first, as arrays of time in milliseconds, number of steps and sum.
+  expires_at timestamptz NOT NULL, -- When no entry counts any more, rounded up; the row is then deleted.
+  PRIMARY KEY (org_id, counter)
+) WITH (fillfactor=50);
+CREATE INDEX budget_counters_expired ON budget_counters (expires_at);
+
 -- Standing grants: approvals in advance for further steps of one agent session.
 CREATE TABLE grants (
   org_id text COLLATE "C" NOT NULL, -- Organization that owns the row.

@@ -1,0 +1,106 @@
+/**
+ * The arithmetic of budgets: what was used of one within its sliding window, and whether a step still fits.
+ *
+ * A use is a list of entries, oldest first. An entry counts until its time is a window ago. If a list has `MAX_ENTRIES`, entries of about
+ * the same time are merged into one, which counts until the last of them would. So a bound is never exceeded, and a merged entry counts at
+ * most `1/SLOTS` of a window too long.
+ */
+import { BigDecimal, Option } from "effect"
+import type { Budget } from "./Budget.ts"
+
+/** Entries of a use before they are merged, and the parts of a window in which the entries are merged. */
+export const MAX_ENTRIES = 100
+export const SLOTS = 50
+
+/** Steps that were allowed at about the same time. */
+export interface BudgetEntry {
+  /** When the last of them was allowed, in epoch milliseconds. */
+  readonly at: number
+  readonly steps: number
+  /** The sum of their numbers; zero for a budget without `sum`. */
+  readonly amount: BigDecimal.BigDecimal
+}
+
+/** What was used of a budget, oldest first. */
+export type BudgetUse = ReadonlyArray<BudgetEntry>
+
+/** Which limit of a budget a step exceeds, with what was used before it. */
+export type ExceededBudget =
+  | { readonly limit: "count"; readonly used: number }
+  | { readonly limit: "sum"; readonly used: BigDecimal.BigDecimal }
+
+export const ZERO: BigDecimal.BigDecimal = BigDecimal.fromBigInt(0n)
+
+/**
+ * The time at which a use is evaluated. Times of one use never decrease, although the clocks of replicas differ by milliseconds: an entry
+ * that one of them takes as past would else count again for another.
+ */
+const timeOf = (use: BudgetUse, now: number): number => Math.max(now, use.at(-1)?.at ?? now)
+
+/** The entries that still count. */
+const inWindow = (
+  { window_seconds }: Pick<Budget, "window_seconds">,
+  use: BudgetUse,
+  time: number
+): BudgetUse => {
+  const since = time - window_seconds * 1_000
+  const first = use[0]
+  return first === undefined || first.at > since ? use : use.filter(({ at }) => at > since)
+}
+
+/** The limit that one more step exceeds; undefined: it fits. */
+export const findExceeded = (
+  budget: Pick<Budget, "count" | "sum" | "window_seconds">,
+  use: BudgetUse,
+  amount: BigDecimal.BigDecimal,
+  now: number
+): ExceededBudget | undefined => {
+  const counted = inWindow(budget, use, timeOf(use, now))
+  if (budget.count !== null) {
+    const used = counted.reduce((total, { steps }) => total + steps, 0)
+    if (used + 1 > budget.count) return { limit: "count", used }
+  }
+  if (budget.sum !== null) {
+    const used = counted.reduce((total, entry) => BigDecimal.sum(total, entry.amount), ZERO)
+    const limit = BigDecimal.fromNumberUnsafe(budget.sum.at_most)
+    if (BigDecimal.isGreaterThan(BigDecimal.sum(used, amount), limit)) return { limit: "sum", used }
+  }
+  return undefined
+}
+
+/** The entries of a use that still count, merged if there are many. */
+export const compactUse = (
+  budget: Pick<Budget, "window_seconds">,
+  use: BudgetUse,
+  now: number
+): BudgetUse => {
+  const counted = inWindow(budget, use, timeOf(use, now))
+  return counted.length < MAX_ENTRIES ? counted : merge(counted, (budget.window_seconds * 1_000) / SLOTS)
+}
+
+/** The entry that a step adds to a use. */
+export const entryOfStep = (use: BudgetUse, amount: BigDecimal.BigDecimal, now: number): BudgetEntry => ({
+  at: timeOf(use, now),
+  steps: 1,
+  amount
+})
+
+/** Merges the entries of each slot into one with the time of the last. */
+const merge = (use: BudgetUse, slot: number): BudgetUse => {
+  const merged: Array<BudgetEntry> = []
+  for (const entry of use) {
+    const last = merged.at(-1)
+    if (last === undefined || Math.floor(last.at / slot) !== Math.floor(entry.at / slot)) merged.push(entry)
+    else
+      merged.splice(-1, 1, {
+        at: entry.at,
+        steps: last.steps + entry.steps,
+        amount: BigDecimal.sum(last.amount, entry.amount)
+      })
+  }
+  return merged
+}
+
+/** The number that a step adds to a sum; undefined: it is no number, or negative, which would give other steps more than the budget. */
+export const amountOf = (value: unknown): BigDecimal.BigDecimal | undefined =>
+  typeof value === "number" && value >= 0 ? Option.getOrUndefined(BigDecimal.fromNumber(value)) : undefined

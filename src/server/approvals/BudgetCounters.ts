@@ -1,0 +1,326 @@
+/**
+ * The counters of budgets. One row of `budget_counters` counts the steps of one rule, scope and set of values. The statement that writes an
+ * allowed step adds it to the rows, if they still have the versions with which the step was found to fit.
+ *
+ * ```
+ *  rule: evaluates the lists, reads counters ──▶ compose: adds the steps of a batch, ──▶ statement: checks the versions,
+ *        that this replica has not cached               one after another                       appends the steps it wrote
+ * ```
+ *
+ * So a step takes no further round trip while this replica has the newest versions. Steps of one batch share a counter. A step for which a
+ * version has changed, or which does not fit behind the others of its batch, is decided again in a transaction that locks the counters.
+ */
+import { hash } from "node:crypto"
+import { Clock, Context, DateTime, Effect, Layer } from "effect"
+import { SqlClient } from "effect/sql"
+import type { RuleInput } from "../../domain/approvals/ApprovalRule.ts"
+import { type BudgetSpend, type CounterUse, makeStepMeter } from "../../domain/approvals/BudgetMeter.ts"
+import {
+  type BudgetEntry,
+  type BudgetUse,
+  compactUse,
+  entryOfStep,
+  findExceeded
+} from "../../domain/approvals/budgetUse.ts"
+import type { KeyId, OrgId, SessionId } from "../../domain/Ids.ts"
+import type { Timestamp } from "../../domain/Time.ts"
+import { LruCache } from "../concurrency/LruCache.ts"
+import { monotonicMillis } from "../concurrency/monotonicMillis.ts"
+import { makeStatementBatcher } from "../store/makeStatementBatcher.ts"
+import {
+  type CounterKey,
+  type CounterState,
+  countCounters,
+  firstVersion,
+  lockCounters,
+  noCounter,
+  readCounters
+} from "./BudgetCounters/rows.ts"
+import { type RuleList, ruleNewStep, type StepRuling } from "./Rules/RuleList.ts"
+import type { PreparedWrite } from "./SessionWriter/SessionWrite.ts"
+
+/** Counters that one replica caches, and the entries of all: about 100 bytes each. */
+const MAX_CACHED = 20_000
+const MAX_CACHED_ENTRIES = 200_000
+
+/** Counters that one statement reads. */
+const MAX_BATCH = 64
+
+/**
+ * Counters of an organization; a step that needs a further one does not fit. Replicas count them every minute, so that together they can
+ * exceed it by those of a minute.
+ */
+export const MAX_COUNTERS = 100_000
+const RECOUNT_MILLIS = 60_000
+const MAX_COUNTED_ORGANIZATIONS = 1_000
+
+/** The least time after which an unused counter is deleted, beside its window. `expires_at` is rounded to it: an index has the column. */
+const EXPIRY_STEP_MILLIS = 3_600_000
+
+/** The facts about a new step that decide which counters it uses. */
+export interface SpendingStep {
+  readonly org_id: OrgId
+  readonly session_id: SessionId
+  readonly key_id: KeyId
+  readonly now: Timestamp
+}
+
+/** What a step uses of one budget, with the counter as it was read. */
+export interface CountedSpend extends BudgetSpend, CounterKey {
+  readonly state: CounterState
+}
+
+/** A ruling with everything that the step uses of budgets if it is written: of the live rules only if they allow it. */
+export interface CountedRuling extends StepRuling {
+  readonly spends: ReadonlyArray<CountedSpend>
+}
+
+/** A counter that a statement adds steps to, and the entries that it had and that still count. */
+export interface CounterWrite extends CounterKey {
+  readonly version: number
+  readonly first_version: number
+  readonly kept: BudgetUse
+  readonly expires_at: Timestamp
+}
+
+/** A step's entry for one counter, by their places in the lists of writes and of counters. */
+export interface EntryWrite {
+  readonly op: number
+  readonly counter: number
+  readonly entry: BudgetEntry
+}
+
+/** The part of a statement about budgets. */
+export interface ComposedSpends {
+  readonly counters: ReadonlyArray<CounterWrite>
+  readonly entries: ReadonlyArray<EntryWrite>
+}
+
+/** The counters of the budgets of rules. */
+export class BudgetCounters extends Context.Service<
+  BudgetCounters,
+  {
+    /** Evaluates both lists for a new step. `isLocked`: in a transaction, which locks the counters that decide. */
+    readonly rule: (
+      list: RuleList,
+      step: RuleInput,
+      by: SpendingStep,
+      isLocked: boolean
+    ) => Effect.Effect<CountedRuling>
+    /**
+     * Composes the entries of writes in their order. `admitted` are those that fit behind the others; the places of the entries are places in
+     * it. `isLocked`: the counters are locked as they were read.
+     */
+    readonly compose: (
+      writes: ReadonlyArray<PreparedWrite>,
+      isLocked: boolean
+    ) => {
+      readonly admitted: ReadonlyArray<PreparedWrite>
+      /** Null: no write uses budgets. */
+      readonly composed: ComposedSpends | null
+    }
+    /** Caches the counters after a statement that has committed. `written`: the places of the writes that took effect. */
+    readonly settle: (composed: ComposedSpends, written: { readonly has: (op: number) => boolean }) => void
+    /** Forgets the counters after a statement that may not have committed. */
+    readonly forget: (composed: ComposedSpends) => void
+  }
+>()("countersign/server/approvals/BudgetCounters") {
+  static readonly layer = Layer.effect(
+    BudgetCounters,
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const cache = new LruCache<CounterState>({ entries: MAX_CACHED, weight: MAX_CACHED_ENTRIES })
+      const counts = new LruCache<{ count: number; readonly until: number }>({
+        entries: MAX_COUNTED_ORGANIZATIONS,
+        weight: MAX_COUNTED_ORGANIZATIONS
+      })
+      const clock = yield* Clock.Clock
+
+      const read = yield* makeStatementBatcher({
+        sql,
+        maxBatch: MAX_BATCH,
+        organizationOf: ({ org_id }: CounterKey) => org_id,
+        run: (keys, org_id) =>
+          Effect.map(readCounters(sql, keys, org_id), (found) =>
+            keys.map(({ digest }) => found.get(digest) ?? noCounter)
+          )
+      })
+
+      /** A newer version than the cached one: two transactions may end in another order than they were written. */
+      const remember = (digest: string, state: CounterState): void => {
+        if (state.version >= (cache.get(digest)?.version ?? 0)) cache.set(digest, state, state.use.length + 1)
+      }
+
+      /** Whether the organization may have one more counter. */
+      const hasRoom = Effect.fnUntraced(function* (org_id: OrgId) {
+        const now = monotonicMillis(clock)
+        let counted = counts.get(org_id)
+        if (counted === undefined || counted.until <= now) {
+          counted = { count: yield* countCounters(sql, org_id, MAX_COUNTERS), until: now + RECOUNT_MILLIS }
+          counts.set(org_id, counted, 1)
+        }
+        return counted.count++ < MAX_COUNTERS
+      })
+
+      type FoundCounter = readonly [digest: string, state: CounterState | "none_left"]
+
+      /** Finds a counter: cached, or read. */
+      const find = Effect.fnUntraced(function* (key: CounterKey) {
+        const cached = cache.get(key.digest)
+        if (cached !== undefined) return cached
+        const state = yield* read(key)
+        if (state.version === 0 && !(yield* hasRoom(key.org_id))) return "none_left" as const
+        cache.set(key.digest, state, state.use.length + 1)
+        return state
+      }, Effect.orDie)
+
+      const findAll = (
+        org_id: OrgId,
+        digests: ReadonlyArray<string>
+      ): Effect.Effect<ReadonlyArray<FoundCounter>> =>
+        Effect.forEach(digests, (digest) =>
+          Effect.map(find({ org_id, digest }), (state) => [digest, state] as const)
+        )
+
+      /** Finds counters, and locks those that exist or may be made. */
+      const lockAll = Effect.fnUntraced(function* (
+        org_id: OrgId,
+        digests: ReadonlyArray<string>,
+        now: Timestamp
+      ): Effect.fn.Return<ReadonlyArray<FoundCounter>> {
+        const found = yield* findAll(org_id, digests)
+        const usable = found.flatMap(([digest, state]) => (state === "none_left" ? [] : [digest]))
+        if (usable.length === 0) return found
+        const locked = yield* Effect.orDie(lockCounters(sql, org_id, usable, now))
+        return found.map(([digest]) => [digest, locked.get(digest) ?? "none_left"])
+      })
+
+      const rule = Effect.fnUntraced(function* (
+        list: RuleList,
+        step: RuleInput,
+        { key_id, now, org_id, session_id }: SpendingStep,
+        isLocked: boolean
+      ): Effect.fn.Return<CountedRuling> {
+        if (!list.compiled.hasBudgets && list.shadow?.compiled.hasBudgets !== true)
+          return { ...ruleNewStep(list, step), spends: [] }
+        const digests = new Map<string, string>()
+        const digestOf = (counter: string): string => {
+          const known = digests.get(counter)
+          if (known !== undefined) return known
+          const digest = hash("sha256", JSON.stringify([org_id, counter]))
+          digests.set(counter, digest)
+          return digest
+        }
+        const states = new Map<string, CounterState | "none_left">()
+        const useOf = (counter: string): CounterUse => {
+          const digest = digestOf(counter)
+          const state = states.get(digest) ?? (isLocked ? undefined : cache.get(digest))
+          if (state === undefined) return "unknown"
+          states.set(digest, state)
+          return state === "none_left" ? state : state.use
+        }
+        const metered = { session_id, key_id, now: now.epochMilliseconds }
+        // Each further evaluation knows the counters of at least one more rule.
+        for (;;) {
+          const meters = {
+            live: makeStepMeter("live", metered, useOf),
+            shadow: makeStepMeter("shadow", metered, useOf)
+          }
+          const ruled = ruleNewStep(list, step, meters)
+          const unknown = [...meters.live.unknown, ...meters.shadow.unknown].map(digestOf)
+          if (unknown.length === 0) {
+            const spends = [...(ruled.ruling.spends ?? []), ...(ruled.shadow?.ruling.spends ?? [])]
+            return {
+              ...ruled,
+              spends: spends.map((spend) => {
+                const digest = digestOf(spend.counter)
+                const state = states.get(digest)
+                return { ...spend, org_id, digest, state: typeof state === "object" ? state : noCounter }
+              })
+            }
+          }
+          const found = yield* isLocked ? lockAll(org_id, unknown, now) : findAll(org_id, unknown)
+          for (const [digest, state] of found) states.set(digest, state)
+        }
+      })
+
+      return BudgetCounters.of({
+        rule,
+        compose: (writes, isLocked) => {
+          if (!writes.some((write) => spendsOf(write).length > 0)) return { admitted: writes, composed: null }
+          const counters: Array<CounterWrite> = []
+          const uses: Array<BudgetUse> = []
+          const places = new Map<string, number>()
+          const entries: Array<EntryWrite> = []
+
+          /** The place of a counter in the statement, which is added with the first step that uses it. */
+          const placeOf = (
+            { budget, digest, org_id, state: found }: CountedSpend,
+            now: Timestamp
+          ): number => {
+            const known = places.get(digest)
+            if (known !== undefined) return known
+            const state = isLocked ? found : (cache.get(digest) ?? found)
+            const kept = compactUse(budget, state.use, now.epochMilliseconds)
+            const place = counters.length
+            counters.push({
+              org_id,
+              digest,
+              version: state.version,
+              first_version: firstVersion(now),
+              kept,
+              expires_at: expiryOf(now, budget.window_seconds)
+            })
+            uses.push(kept)
+            places.set(digest, place)
+            return place
+          }
+
+          const admitted: Array<PreparedWrite> = []
+          for (const write of writes) {
+            const at = write.now.epochMilliseconds
+            const placed = spendsOf(write).map((spend) => ({ spend, place: placeOf(spend, write.now) }))
+            const fits = placed.every(
+              ({ place, spend }) =>
+                findExceeded(spend.budget, uses[place] ?? [], spend.amount, at) === undefined
+            )
+            if (!fits) continue
+            for (const { place, spend } of placed) {
+              const use = uses[place] ?? []
+              const entry = entryOfStep(use, spend.amount, at)
+              uses[place] = [...use, entry]
+              entries.push({ op: admitted.length, counter: place, entry })
+            }
+            admitted.push(write)
+          }
+          return { admitted, composed: { counters, entries } }
+        },
+        settle: ({ counters, entries }, written) => {
+          for (const [place, { digest, first_version, kept, version }] of counters.entries()) {
+            const added = entries.flatMap(({ counter, entry, op }) =>
+              counter === place && written.has(op) ? [entry] : []
+            )
+            // Without one, the version may have changed.
+            if (added.length === 0) cache.delete(digest)
+            else
+              remember(digest, {
+                version: version === 0 ? first_version : version + 1,
+                use: [...kept, ...added]
+              })
+          }
+        },
+        forget: ({ counters }) => {
+          for (const { digest } of counters) cache.delete(digest)
+        }
+      })
+    })
+  )
+}
+
+const spendsOf = ({ change }: PreparedWrite): ReadonlyArray<CountedSpend> =>
+  change._tag === "Step" ? change.spends : []
+
+const expiryOf = (now: Timestamp, window_seconds: number): Timestamp =>
+  DateTime.makeUnsafe(
+    Math.ceil((now.epochMilliseconds + window_seconds * 1_000) / EXPIRY_STEP_MILLIS + 1) * EXPIRY_STEP_MILLIS
+  )

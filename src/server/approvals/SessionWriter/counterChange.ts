@@ -1,0 +1,123 @@
+import type { SqlClient, Statement } from "effect/sql"
+import type { OrgId } from "../../../domain/Ids.ts"
+import { onlyOrganization } from "../../store/onlyOrganization.ts"
+import { int4Array, int8Array, textArray, timestamptzArray } from "../../store/pgArrays.ts"
+import type { ComposedSpends } from "../BudgetCounters.ts"
+import { encodeEntry } from "../BudgetCounters/rows.ts"
+
+/** The counters of the budgets that steps use, and what each step adds. */
+export const givenCounters = (
+  sql: SqlClient.SqlClient,
+  { counters, entries }: ComposedSpends
+): ReadonlyArray<Statement.Fragment> => [
+  sql`
+    given_counters AS MATERIALIZED (
+      SELECT *
+      FROM unnest(
+        ${int4Array(counters.map((_, place) => place))}::int[],
+        ${textArray(counters.map(({ org_id }) => org_id))}::text[],
+        ${textArray(counters.map(({ digest }) => digest))}::text[],
+        ${int8Array(counters.map(({ version }) => version))}::bigint[],
+        ${int8Array(counters.map(({ first_version }) => first_version))}::bigint[],
+        ${textArray(counters.map(({ kept }) => kept.map(encodeEntry).join(",")))}::text[],
+        ${timestamptzArray(counters.map(({ expires_at }) => expires_at))}::timestamptz[]
+      ) AS g (place, org_id, counter, version, first_version, kept, expires_at)
+    )`,
+  sql`
+    given_entries AS MATERIALIZED (
+      SELECT *
+      FROM unnest(
+        ${int4Array(entries.map(({ op }) => op))}::int[],
+        ${int4Array(entries.map(({ counter }) => counter))}::int[],
+        ${textArray(entries.map(({ entry }) => encodeEntry(entry)))}::text[]
+      ) AS g (op, place, entry)
+    )`
+]
+
+/**
+ * The counters that still have the versions with which the steps were found to fit, locked, and those that still do not exist. A counter
+ * that another transaction has locked is skipped: its steps are decided again in a transaction.
+ */
+export const currentCounters = (
+  sql: SqlClient.SqlClient,
+  { counters }: ComposedSpends,
+  org_id: OrgId | undefined
+): ReadonlyArray<Statement.Fragment> => [
+  // On a cluster, rows of a join with other rows cannot be locked.
+  org_id === undefined
+    ? sql`
+    locked_counters AS MATERIALIZED (
+      SELECT b.org_id, b.counter, b.version
+      FROM given_counters g
+        JOIN budget_counters b ON b.org_id = g.org_id AND b.counter = g.counter
+      WHERE b.version = g.version
+      FOR NO KEY UPDATE OF b SKIP LOCKED
+    )`
+    : sql`
+    locked_counters AS MATERIALIZED (
+      SELECT b.org_id, b.counter, b.version
+      FROM budget_counters b
+      WHERE b.org_id = ${org_id}
+        AND b.counter = ANY (${textArray(counters.map(({ digest }) => digest))}::text[])
+      FOR NO KEY UPDATE SKIP LOCKED
+    )`,
+  sql`
+    current_counters AS MATERIALIZED (
+      SELECT g.place
+      FROM given_counters g
+        JOIN locked_counters l ON l.org_id = g.org_id AND l.counter = g.counter AND l.version = g.version
+      UNION ALL
+      SELECT g.place
+      FROM given_counters g
+      WHERE g.version = 0
+        AND NOT EXISTS (
+          SELECT FROM budget_counters b
+          WHERE b.org_id = g.org_id AND b.counter = g.counter ${onlyOrganization(sql, "b.org_id", org_id)}
+        )
+    )`
+]
+
+/** The premise of a write about budgets, over the table `o` of writes. */
+export const COUNTERS_PREMISE = `AND NOT EXISTS (
+        SELECT FROM given_entries n
+        WHERE n.op = o.op AND n.place NOT IN (SELECT place FROM current_counters)
+      )`
+
+/**
+ * Adds the steps that were applied. A new counter that another statement has made meanwhile violates the primary key, so that nothing is
+ * written.
+ */
+export const raisedCounters = (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId | undefined
+): ReadonlyArray<Statement.Fragment> => [
+  sql.literal(`
+    counted AS MATERIALIZED (
+      SELECT
+        g.*, ('[' || concat_ws(',', nullif(g.kept, ''), n.entries) || ']')::json AS entries
+      FROM (
+        SELECT n.place, string_agg(n.entry, ',' ORDER BY n.op) AS entries
+        FROM given_entries n
+          JOIN applied a ON a.op = n.op
+        GROUP BY n.place
+      ) n
+        JOIN given_counters g ON g.place = n.place
+    )`),
+  sql`
+    raised_counters AS (
+      UPDATE budget_counters b
+      SET version = b.version + 1, entries = c.entries, expires_at = c.expires_at
+      FROM counted c
+      WHERE b.org_id = c.org_id
+        AND b.counter = c.counter
+        AND c.version > 0
+        ${onlyOrganization(sql, "b.org_id", org_id)}
+    )`,
+  sql.literal(`
+    new_counters AS (
+      INSERT INTO budget_counters (org_id, counter, version, entries, expires_at)
+      SELECT c.org_id, c.counter, c.first_version, c.entries, c.expires_at
+      FROM counted c
+      WHERE c.version = 0
+    )`)
+]
