@@ -6,6 +6,7 @@
  */
 import { DateTime, Effect, Schema } from "effect"
 import type { ApprovalRule } from "../../src/domain/approvals/ApprovalRule.ts"
+import { fitsBudgets } from "../../src/domain/approvals/BudgetMeter.ts"
 import { compileRules } from "../../src/domain/approvals/CompiledRules.ts"
 import { compileTextPattern } from "../../src/domain/approvals/CompiledRules/compileTextPattern.ts"
 import { RuleCondition } from "../../src/domain/approvals/RuleCondition.ts"
@@ -34,6 +35,7 @@ const ruleOf = (over: Partial<ApprovalRule>): ApprovalRule => ({
   action_class: "*",
   task_id: null,
   when: [],
+  budgets: [],
   effect: "allow",
   review_seconds: 3600,
   expiring_seconds: null,
@@ -88,9 +90,9 @@ console.log(machine())
 console.log("\nProcessor time of one step\n")
 
 const compiled = compileRules(conditional)
-if (compiled.evaluate(step).rule_id !== null || compiled.exceeded !== undefined)
+if (compiled.evaluate(step, fitsBudgets).rule_id !== null || compiled.exceeded !== undefined)
   throw new Error("not the case to measure")
-const judged = measure(1_000, () => compiled.evaluate(step))
+const judged = measure(1_000, () => compiled.evaluate(step, fitsBudgets))
 console.log(line("500 rules with 10 conditions each", judged, "µs"))
 const live = { ...noRules, rules: conditional, compiled }
 const shadowOf = (rules: ReadonlyArray<ApprovalRule>) => ({
@@ -141,7 +143,7 @@ for (const count of [1, 5, 50, 500]) {
   console.log(
     line(
       `${count} rules without conditions, now`,
-      measure(calls, () => list.evaluate(step)),
+      measure(calls, () => list.evaluate(step, fitsBudgets)),
       "µs"
     )
   )

@@ -74,6 +74,25 @@ const claimed = async ({ all: [side] }: Sides) => {
   )
 }
 
+/** Steps of a rule with three budgets and of one without, on this service alone: the other sides have no budgets. */
+const budgets = async ({ all: [side] }: Sides) => {
+  if (side === undefined) throw new Error("This service must be the first side")
+  const both = [
+    { ...side, name: "with three budgets" },
+    { ...side, name: "without a budget" }
+  ]
+  report(
+    "A step allowed by a rule, with three budgets and without, 16 callers, 200 sessions",
+    await measure(both, {
+      ...concurrent,
+      millis: 2_000,
+      rounds: 11,
+      prepare: (of) => newSteps(of === both[0] ? tools.budgeted : tools.allowed, 200)(of)
+    }),
+    { processor: 120 }
+  )
+}
+
 const queuedOnly = "3 endpoints, in cooldown: deliveries are queued and not sent"
 
 const waiting = async ({ all }: Sides) =>
@@ -267,6 +286,7 @@ const rest = async (sides: Sides) => {
 export const cases: Readonly<Record<string, (sides: Sides) => Promise<void>>> = {
   allowed,
   claimed,
+  budgets,
   waiting,
   decide,
   resume,

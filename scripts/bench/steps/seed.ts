@@ -15,7 +15,12 @@ const SESSIONS = 200
 const HISTORY = 5_000
 
 /** Tools by the rule that they match. */
-export const tools = { allowed: "read_file", rejected: "drop_table", waiting: "send_payment" } as const
+export const tools = {
+  allowed: "read_file",
+  budgeted: "export_file",
+  rejected: "drop_table",
+  waiting: "send_payment"
+} as const
 export type Tool = (typeof tools)[keyof typeof tools]
 
 const rules: ReadonlyArray<NewApprovalRule> = [
@@ -24,6 +29,15 @@ const rules: ReadonlyArray<NewApprovalRule> = [
   ),
   { tool: "drop_*", effect: "reject", reason: "Tables are not dropped by agents" },
   { tool: "read_*", effect: "allow" },
+  {
+    tool: "export_*",
+    effect: "allow",
+    budgets: [
+      { per: "session", window_seconds: 3_600, count: 1_000_000 },
+      { per: "key", window_seconds: 86_400, sum: { pointer: "/amount", at_most: 1e12 } },
+      { per: "organization", window_seconds: 86_400, count: 100_000_000, by: ["/currency"] }
+    ]
+  },
   { tool: "send_*", effect: "require_approval", review_seconds: 24 * 3_600 }
 ]
 

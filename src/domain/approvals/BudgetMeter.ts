@@ -1,14 +1,14 @@
 import type { BigDecimal, Schema } from "effect"
 import type { RuleId } from "../Ids.ts"
 import type { Budget } from "./Budget.ts"
-import { amountOf, type BudgetUse, type ExceededBudget, findExceeded, ZERO } from "./budgetUse.ts"
+import { amountOf, type BudgetUse, type ExceededBudget, findExceeded, usedOf, ZERO } from "./budgetUse.ts"
 import { pointerSegments, resolvePointer, UNREACHABLE } from "./CompiledRules/resolvePointer.ts"
 
 /** A budget of a rule, prepared for many steps. */
 export interface CompiledBudget {
   readonly budget: Budget
   /** The part of the counter's name that is the same for all steps. */
-  readonly name: ReadonlyArray<string | number | null>
+  readonly name: string
   readonly sum: ReadonlyArray<string> | undefined
   readonly by: ReadonlyArray<ReadonlyArray<string>>
 }
@@ -21,7 +21,7 @@ export const compileBudget = (budget: Budget): CompiledBudget => {
   const { by, per, sum, window_seconds } = budget
   return {
     budget,
-    name: [per, window_seconds, sum?.pointer ?? null, ...by],
+    name: JSON.stringify([per, window_seconds, sum?.pointer ?? null, ...by]),
     sum: sum === null ? undefined : pointerSegments(sum.pointer),
     by: by.map(pointerSegments)
   }
@@ -116,12 +116,12 @@ export const makeStepMeter = (
             return { misfit: { why: "value", pointer: budget.sum.pointer, fault: faultOf(value) } }
           amount = parsed
         }
-        const counter = JSON.stringify([list, rule_id, ...name, owners[budget.per], ...values])
+        const counter = `${list} ${rule_id} ${name} ${JSON.stringify([owners[budget.per], ...values])}`
         const use = useOf(counter)
         if (use === "none_left") return { misfit: { why: "too_many_counters" } }
         if (use === "unknown") unknown.add(counter)
         else {
-          const exceeded = findExceeded(budget, use, amount, now)
+          const exceeded = findExceeded(budget, usedOf(budget, use, now), amount)
           if (exceeded !== undefined) return { misfit: { why: "exceeded", budget, exceeded, amount } }
         }
         spends.push({ budget, counter, amount })

@@ -31,11 +31,34 @@ export type ExceededBudget =
 
 export const ZERO: BigDecimal.BigDecimal = BigDecimal.fromBigInt(0n)
 
+/** The sums of some entries. */
+export interface BudgetTotals {
+  readonly steps: number
+  readonly amount: BigDecimal.BigDecimal
+}
+
+/** A list of entries never changes, and many steps ask for the sums of the same one. */
+const totalsOfLists = new WeakMap<BudgetUse, BudgetTotals>()
+
+const totalsOf = (use: BudgetUse): BudgetTotals => {
+  const known = totalsOfLists.get(use)
+  if (known !== undefined) return known
+  const totals = use.reduce<BudgetTotals>(addTotals, { steps: 0, amount: ZERO })
+  totalsOfLists.set(use, totals)
+  return totals
+}
+
+/** The sums of both. */
+export const addTotals = (one: BudgetTotals, other: BudgetTotals): BudgetTotals => ({
+  steps: one.steps + other.steps,
+  amount: BigDecimal.sum(one.amount, other.amount)
+})
+
 /**
  * The time at which a use is evaluated. Times of one use never decrease, although the clocks of replicas differ by milliseconds: an entry
  * that one of them takes as past would else count again for another.
  */
-const timeOf = (use: BudgetUse, now: number): number => Math.max(now, use.at(-1)?.at ?? now)
+export const timeOf = (use: BudgetUse, now: number): number => Math.max(now, use.at(-1)?.at ?? now)
 
 /** The entries that still count. */
 const inWindow = (
@@ -48,24 +71,22 @@ const inWindow = (
   return first === undefined || first.at > since ? use : use.filter(({ at }) => at > since)
 }
 
+/** What counts of a use. */
+export const usedOf = (budget: Pick<Budget, "window_seconds">, use: BudgetUse, now: number): BudgetTotals =>
+  totalsOf(inWindow(budget, use, timeOf(use, now)))
+
 /** The limit that one more step exceeds; undefined: it fits. */
 export const findExceeded = (
-  budget: Pick<Budget, "count" | "sum" | "window_seconds">,
-  use: BudgetUse,
-  amount: BigDecimal.BigDecimal,
-  now: number
+  { count, sum }: Pick<Budget, "count" | "sum">,
+  used: BudgetTotals,
+  amount: BigDecimal.BigDecimal
 ): ExceededBudget | undefined => {
-  const counted = inWindow(budget, use, timeOf(use, now))
-  if (budget.count !== null) {
-    const used = counted.reduce((total, { steps }) => total + steps, 0)
-    if (used + 1 > budget.count) return { limit: "count", used }
-  }
-  if (budget.sum !== null) {
-    const used = counted.reduce((total, entry) => BigDecimal.sum(total, entry.amount), ZERO)
-    const limit = BigDecimal.fromNumberUnsafe(budget.sum.at_most)
-    if (BigDecimal.isGreaterThan(BigDecimal.sum(used, amount), limit)) return { limit: "sum", used }
-  }
-  return undefined
+  if (count !== null && used.steps + 1 > count) return { limit: "count", used: used.steps }
+  if (sum === null) return undefined
+  const limit = BigDecimal.fromNumberUnsafe(sum.at_most)
+  return BigDecimal.isGreaterThan(BigDecimal.sum(used.amount, amount), limit)
+    ? { limit: "sum", used: used.amount }
+    : undefined
 }
 
 /** The entries of a use that still count, merged if there are many. */
@@ -77,13 +98,6 @@ export const compactUse = (
   const counted = inWindow(budget, use, timeOf(use, now))
   return counted.length < MAX_ENTRIES ? counted : merge(counted, (budget.window_seconds * 1_000) / SLOTS)
 }
-
-/** The entry that a step adds to a use. */
-export const entryOfStep = (use: BudgetUse, amount: BigDecimal.BigDecimal, now: number): BudgetEntry => ({
-  at: timeOf(use, now),
-  steps: 1,
-  amount
-})
 
 /** Merges the entries of each slot into one with the time of the last. */
 const merge = (use: BudgetUse, slot: number): BudgetUse => {

@@ -16,11 +16,14 @@ import { SqlClient } from "effect/sql"
 import type { RuleInput } from "../../domain/approvals/ApprovalRule.ts"
 import { type BudgetSpend, type CounterUse, makeStepMeter } from "../../domain/approvals/BudgetMeter.ts"
 import {
+  addTotals,
   type BudgetEntry,
+  type BudgetTotals,
   type BudgetUse,
   compactUse,
-  entryOfStep,
-  findExceeded
+  findExceeded,
+  timeOf,
+  usedOf
 } from "../../domain/approvals/budgetUse.ts"
 import type { KeyId, OrgId, SessionId } from "../../domain/Ids.ts"
 import type { Timestamp } from "../../domain/Time.ts"
@@ -81,6 +84,14 @@ export interface CounterWrite extends CounterKey {
   readonly first_version: number
   readonly kept: BudgetUse
   readonly expires_at: Timestamp
+}
+
+/** A counter while the steps of a statement are added. */
+interface ComposedCounter extends CounterWrite {
+  readonly place: number
+  used: BudgetTotals
+  /** The time of the last entry, or of the read. */
+  time: number
 }
 
 /** A step's entry for one counter, by their places in the lists of writes and of counters. */
@@ -248,48 +259,45 @@ export class BudgetCounters extends Context.Service<
         rule,
         compose: (writes, isLocked) => {
           if (!writes.some((write) => spendsOf(write).length > 0)) return { admitted: writes, composed: null }
-          const counters: Array<CounterWrite> = []
-          const uses: Array<BudgetUse> = []
+          const counters: Array<ComposedCounter> = []
           const places = new Map<string, number>()
           const entries: Array<EntryWrite> = []
 
-          /** The place of a counter in the statement, which is added with the first step that uses it. */
-          const placeOf = (
-            { budget, digest, org_id, state: found }: CountedSpend,
-            now: Timestamp
-          ): number => {
-            const known = places.get(digest)
+          /** The counter in the statement, which is added with the first step that uses it. */
+          const counterOf = ({ budget, digest, org_id, state: found }: CountedSpend, now: Timestamp) => {
+            const place = places.get(digest)
+            const known = place === undefined ? undefined : counters[place]
             if (known !== undefined) return known
             const state = isLocked ? found : (cache.get(digest) ?? found)
-            const kept = compactUse(budget, state.use, now.epochMilliseconds)
-            const place = counters.length
-            counters.push({
+            const at = now.epochMilliseconds
+            const counter: ComposedCounter = {
+              place: counters.length,
               org_id,
               digest,
               version: state.version,
               first_version: firstVersion(now),
-              kept,
-              expires_at: expiryOf(now, budget.window_seconds)
-            })
-            uses.push(kept)
-            places.set(digest, place)
-            return place
+              kept: compactUse(budget, state.use, at),
+              expires_at: expiryOf(now, budget.window_seconds),
+              used: usedOf(budget, state.use, at),
+              time: timeOf(state.use, at)
+            }
+            counters.push(counter)
+            places.set(digest, counter.place)
+            return counter
           }
 
           const admitted: Array<PreparedWrite> = []
           for (const write of writes) {
-            const at = write.now.epochMilliseconds
-            const placed = spendsOf(write).map((spend) => ({ spend, place: placeOf(spend, write.now) }))
-            const fits = placed.every(
-              ({ place, spend }) =>
-                findExceeded(spend.budget, uses[place] ?? [], spend.amount, at) === undefined
+            const counted = spendsOf(write).map((spend) => ({ spend, counter: counterOf(spend, write.now) }))
+            const fits = counted.every(
+              ({ counter: { used }, spend }) => findExceeded(spend.budget, used, spend.amount) === undefined
             )
             if (!fits) continue
-            for (const { place, spend } of placed) {
-              const use = uses[place] ?? []
-              const entry = entryOfStep(use, spend.amount, at)
-              uses[place] = [...use, entry]
-              entries.push({ op: admitted.length, counter: place, entry })
+            for (const { counter, spend } of counted) {
+              counter.time = Math.max(counter.time, write.now.epochMilliseconds)
+              const entry = { at: counter.time, steps: 1, amount: spend.amount }
+              counter.used = addTotals(counter.used, entry)
+              entries.push({ op: admitted.length, counter: counter.place, entry })
             }
             admitted.push(write)
           }

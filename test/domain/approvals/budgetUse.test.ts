@@ -6,21 +6,24 @@ import {
   amountOf,
   type BudgetUse,
   compactUse,
-  entryOfStep,
   findExceeded,
   MAX_ENTRIES,
-  SLOTS
+  SLOTS,
+  timeOf,
+  usedOf
 } from "../../../src/domain/approvals/budgetUse.ts"
 
 type Limits = Pick<Budget, "count" | "sum" | "window_seconds">
 
 const decimal = (value: number) => amountOf(value) ?? assert.fail(`${value} is an amount`)
 
+const exceeded = (budget: Limits, use: BudgetUse, amount: number, now: number) =>
+  findExceeded(budget, usedOf(budget, use, now), decimal(amount))
+
 /** Submits a step: the use with it, or undefined if it does not fit. */
 const submit = (budget: Limits, use: BudgetUse, amount: number, now: number): BudgetUse | undefined => {
-  if (findExceeded(budget, use, decimal(amount), now) !== undefined) return undefined
-  const kept = compactUse(budget, use, now)
-  return [...kept, entryOfStep(kept, decimal(amount), now)]
+  if (exceeded(budget, use, amount, now) !== undefined) return undefined
+  return [...compactUse(budget, use, now), { at: timeOf(use, now), steps: 1, amount: decimal(amount) }]
 }
 
 /** The most steps and the largest sum within any window of allowed steps, whose times do not decrease. */
@@ -44,7 +47,7 @@ describe("budgetUse", () => {
     let use: BudgetUse = []
     for (let step = 1; step <= 23; step++)
       use = submit(budget, use, 0.1, step) ?? assert.fail(`step ${step} fits`)
-    assert.deepStrictEqual(findExceeded(budget, use, decimal(0.1), 24), {
+    assert.deepStrictEqual(exceeded(budget, use, 0.1, 24), {
       limit: "sum",
       used: decimal(2.3)
     })
@@ -53,8 +56,8 @@ describe("budgetUse", () => {
   it("a step counts until a window after it was allowed, and not a millisecond longer", () => {
     const budget = { window_seconds: 60, count: 1, sum: null }
     const use = submit(budget, [], 0, 1_000) ?? assert.fail("it fits")
-    assert.deepStrictEqual(findExceeded(budget, use, decimal(0), 60_999), { limit: "count", used: 1 })
-    assert.isUndefined(findExceeded(budget, use, decimal(0), 61_000))
+    assert.deepStrictEqual(exceeded(budget, use, 0, 60_999), { limit: "count", used: 1 })
+    assert.isUndefined(exceeded(budget, use, 0, 61_000))
   })
 
   it("values that are no amount: texts, negative numbers, and nothing", () => {

@@ -97,6 +97,14 @@ export const countCounters = (sql: SqlClient.SqlClient, org_id: OrgId, limit: nu
     (row) => row?.counters ?? 0
   )
 
+/** The texts of entries, each of which is written again with every step until its window has passed. */
+const encoded = new WeakMap<BudgetEntry, string>()
+
 /** An entry as an element of the column `entries`. */
-export const encodeEntry = ({ amount, at, steps }: BudgetEntry): string =>
-  JSON.stringify([at, steps, BigDecimal.format(amount)])
+export const encodeEntry = (entry: BudgetEntry): string => {
+  const known = encoded.get(entry)
+  if (known !== undefined) return known
+  const text = `[${entry.at},${entry.steps},"${BigDecimal.format(entry.amount)}"]`
+  encoded.set(entry, text)
+  return text
+}

@@ -196,7 +196,7 @@ const findDoubleBudgets = (given: ReadonlyArray<NewApprovalRule>): ReadonlyArray
 /** Budgets that can never be used, or that would be counted twice. */
 const findBudgetFaults = ({ budgets, effect }: ApprovalRule, index: number): ReadonlyArray<FieldError> => {
   const errors: Array<FieldError> = []
-  const counters = budgets.map((budget) => JSON.stringify(compileBudget(budget).name))
+  const counters = budgets.map((budget) => compileBudget(budget).name)
   if (budgets.length > 0 && effect !== "allow") {
     errors.push({
       pointer: `#/rules/${index}/budgets`,
