@@ -39,7 +39,7 @@ const cache = fileURLToPath(new URL("../node_modules/.cache/linearizability/", i
 /** Lines of an explanation that are printed; the file has all of them. */
 const PRINTED_LINES = 80
 
-/** Sessions or datasets in use at a time while a planted fault is looked for. */
+/** Sessions, datasets or budgets in use at a time while a planted fault is looked for. */
 const PLANTED_LANES = 6
 
 /** Runs the service, with a planted fault if one is given. */
@@ -87,11 +87,13 @@ if (values.planted) {
   )
   for (const [name, fault] of chosen) {
     // Without other faults there are more operations, and the planted one is found sooner.
-    const isDataset = fault.object === "dataset"
+    const lanesOf = (...objects: ReadonlyArray<PlantedFault["object"]>) =>
+      objects.includes(fault.object) ? PLANTED_LANES : 0
     const report = await runOnce(fault, {
       causesFaults: false,
-      sessions: isDataset ? 0 : PLANTED_LANES,
-      datasets: isDataset ? PLANTED_LANES : 0
+      sessions: lanesOf("session", "key"),
+      datasets: lanesOf("dataset"),
+      budgets: lanesOf("budget")
     })
     const found = report.objects.filter(
       ({ object, verdict }) => verdict === "Violation" && object.startsWith(fault.object)

@@ -3,7 +3,7 @@ import type { Mutant } from "../mutants/list.ts"
 
 /** A broken line, and the kind of object whose history shows it. */
 export interface PlantedFault extends Pick<Mutant, "file" | "from" | "to"> {
-  readonly object: "session" | "dataset" | "key"
+  readonly object: "session" | "dataset" | "key" | "budget"
 }
 
 export const plantedFaults: Readonly<Record<string, PlantedFault>> = {
@@ -36,6 +36,12 @@ export const plantedFaults: Readonly<Record<string, PlantedFault>> = {
     file: "server/tasks/Feedback/promoteStaged.ts",
     from: "if (plan.revision !== request.expected_feedback_revision) {",
     to: "if (plan.revision === undefined) {"
+  },
+  "budget exceeded": {
+    object: "budget",
+    file: "server/approvals/SessionWriter/counterChange.ts",
+    from: "AND l.counter = g.counter AND l.version = g.version",
+    to: "AND l.counter = g.counter"
   },
   "key claimed twice": {
     object: "key",

@@ -14,6 +14,7 @@ import { startDatabase } from "../chaos/store.ts"
 import { checkObject, type ObjectReport } from "./check.ts"
 import { causeFaults, type Fault, noFaults } from "./faults.ts"
 import { auditKey, type FinalState, readFinalState, REPLICA_CONNECTION } from "./finalState.ts"
+import { budgetModel } from "./models/budgetModel.ts"
 import { type DatasetCall, datasetAnswers, datasetModel } from "./models/datasetModel.ts"
 import { createdAnswer, type Created, keyModel } from "./models/keyModel.ts"
 import { type RulesCall, rulesModel, type RulesState } from "./models/rulesModel.ts"
@@ -21,6 +22,7 @@ import { latenessOf, operationsByTime, sessionModel } from "./models/sessionMode
 import type { Operation } from "./Operation.ts"
 import { makeRecorder, type Recorder } from "./record.ts"
 import { makeReplica, type Replica } from "./replicas.ts"
+import { type BudgetHistory, budgetLimits, runBudget } from "./workload/budgets.ts"
 import type { KeyHistory } from "./workload/creation.ts"
 import { type DatasetHistory, runDataset } from "./workload/datasets.ts"
 import { changeRules, markedRules, rulesState } from "./workload/rules.ts"
@@ -35,8 +37,9 @@ export interface RunOptions {
   readonly seconds: number
   readonly seed: number
   readonly replicas?: number
-  /** Sessions in use at a time, and datasets. */
+  /** Sessions in use at a time, datasets, and accounts with a budget. */
   readonly sessions?: number
+  readonly budgets?: number
   readonly datasets?: number
   /** Whether replicas are killed and frozen. Default true. */
   readonly causesFaults?: boolean
@@ -67,6 +70,7 @@ export interface RunReport {
 const REPLICAS = 3
 const SESSIONS = 6
 const DATASETS = 2
+const BUDGETS = 2
 
 /** Runs the service and its clients, and checks what they recorded. */
 export const runLinearizability = Effect.fnUntraced(function* (options: RunOptions) {
@@ -99,13 +103,14 @@ export const runLinearizability = Effect.fnUntraced(function* (options: RunOptio
         : causeFaults(replicas, faultyDatabase, random, isOver)
     const rules = makeRecorder<RulesCall>(world.counts)
     const histories = yield* Effect.promise(async () => {
-      const [sessions, datasets] = await Promise.all([
+      const [sessions, datasets, budgets] = await Promise.all([
         inLanes(options.sessions ?? SESSIONS, isOver, () => runSession(world)),
         inLanes(options.datasets ?? DATASETS, isOver, () => runDataset(world)),
+        inLanes(options.budgets ?? BUDGETS, isOver, () => runBudget(world)),
         changeRules(world, "first administrator", rules),
         changeRules(world, "second administrator", rules)
       ])
-      return { sessions, datasets, faults: await faults }
+      return { sessions, datasets, budgets, faults: await faults }
     })
     const seconds = (performance.now() - began) / 1_000
     options.progress?.(`${count(world)} calls in ${seconds.toFixed(0)} s; checking them`)
@@ -213,13 +218,14 @@ const inLanes = async <A>(
 interface Histories {
   readonly sessions: ReadonlyArray<SessionHistory>
   readonly datasets: ReadonlyArray<DatasetHistory>
+  readonly budgets: ReadonlyArray<BudgetHistory>
 }
 
 /** The time on the monotonic clock of a time of the wall clock. */
 const toMonotonic = (epochMillis: number): number => epochMillis - performance.timeOrigin
 
 const checkAll = (
-  { datasets, sessions }: Histories,
+  { budgets, datasets, sessions }: Histories,
   rules: { readonly initial: RulesState; readonly recorder: Recorder<RulesCall> },
   final: FinalState
 ): ReadonlyArray<ObjectReport> => [
@@ -228,6 +234,9 @@ const checkAll = (
   ...datasets.map((history) => checkDataset(history, final)),
   ...datasets.flatMap(({ keys }) =>
     [...keys].map(([trace_id, key]) => checkKey(key, final.feedback.get(trace_id) ?? []))
+  ),
+  ...budgets.map(({ account, recorder }) =>
+    checkObject(`budget of ${account}`, budgetModel(budgetLimits), recorder.operations)
   ),
   checkObject("rules", rulesModel(rules.initial), rules.recorder.operations)
 ]

@@ -1,6 +1,7 @@
 import type { NewApprovalRule } from "../../../src/client/connect/index.ts"
 import { type RulesCall, rulesAnswer, type RulesState } from "../models/rulesModel.ts"
 import type { Recorder } from "../record.ts"
+import { budgetRules } from "./budgets.ts"
 import { sleep, type World } from "./World.ts"
 
 /** A tool of the agents, and what the rules say to it. */
@@ -36,6 +37,7 @@ export const tools: ReadonlyArray<Tool> = ruleOf.map(({ effect, expiring_seconds
 /** The rules of all tools, and one that matches none, whose name marks the list. */
 export const markedRules = (mark: string): ReadonlyArray<NewApprovalRule> => [
   ...ruleOf,
+  ...budgetRules,
   { tool: `${MARK}${mark}`, effect: "reject" }
 ]
 

@@ -3,6 +3,7 @@ import { NewApprovalRule } from "../../api/ApprovalRules.ts"
 import { completeRule } from "../../api/completeRule.ts"
 import { RULES_SCHEMA_FILE } from "../../api/RulesFile.ts"
 import type { ApprovalRule } from "../../domain/approvals/ApprovalRule.ts"
+import { type Budget, defaultBudget } from "../../domain/approvals/Budget.ts"
 import { defaultRule } from "../../domain/approvals/defaultRule.ts"
 import type { RulesFormat } from "./rulesFile.ts"
 
@@ -23,7 +24,9 @@ const sortedJson = (value: unknown): string =>
 
 /** A rule as a file has it: without the members that have their default value. */
 export const writtenRule = (rule: NewApprovalRule): Readonly<Record<string, unknown>> => {
-  const given: Readonly<Record<string, unknown>> = { id: rule.id, ...completeRule(rule) }
+  const complete = completeRule(rule)
+  const budgets = complete.budgets.map(writtenBudget)
+  const given: Readonly<Record<string, unknown>> = { id: rule.id, ...complete, budgets }
   const defaults: Readonly<Record<string, unknown>> = defaultRule
   return Object.fromEntries(
     members.flatMap((name) =>
@@ -31,6 +34,14 @@ export const writtenRule = (rule: NewApprovalRule): Readonly<Record<string, unkn
         ? []
         : [[name, given[name]]]
     )
+  )
+}
+
+/** A budget as a file has it: without the members that have their default value. */
+const writtenBudget = (budget: Budget): Readonly<Record<string, unknown>> => {
+  const defaults: Readonly<Record<string, unknown>> = defaultBudget
+  return Object.fromEntries(
+    Object.entries(budget).filter(([name, value]) => !(name in defaults) || !isEqual(value, defaults[name]))
   )
 }
 
@@ -118,19 +129,38 @@ const contentOf = (item: YAMLMap): Readonly<Record<string, unknown>> => {
 }
 
 /** The content of a rule with its defaults, for comparisons. */
-const completeKey = (content: object): string => sortedJson({ ...defaultRule, ...content })
+const completeKey = (content: Readonly<Record<string, unknown>>): string =>
+  sortedJson({ ...defaultRule, ...withBudgets(content) })
+
+/** The content with its budgets as a complete list, however the file notes them. */
+const withBudgets = ({
+  budget,
+  budgets = budget === undefined ? undefined : [budget],
+  ...content
+}: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> => ({
+  ...content,
+  ...(Array.isArray(budgets)
+    ? {
+        budgets: budgets.map((one: unknown) => (typeof one === "object" ? { ...defaultBudget, ...one } : one))
+      }
+    : {})
+})
 
 const withoutId = ({ id: _, ...rule }: ApprovalRule) => rule
 
 /** Changes the members of an item that differ from the rule's. */
 const updateItem = (document: Document, item: YAMLMap, rule: ApprovalRule): void => {
   const content = contentOf(item)
+  const noted = withBudgets(content)
   const full: Readonly<Record<string, unknown>> = rule
-  for (const name of Object.keys(content)) {
-    if (!(name in full) || isEqual(content[name], full[name])) continue
-    if (name in writtenRule(rule)) item.set(name, document.createNode(full[name]))
+  const written = writtenRule(rule)
+  for (const name of Object.keys(noted)) {
+    if (!(name in full) || isEqual(noted[name], full[name])) continue
+    // The short notation of one budget.
+    if (name === "budgets") item.delete("budget")
+    if (name in written) item.set(name, document.createNode(written[name]))
     else item.delete(name)
   }
-  for (const [name, value] of Object.entries(writtenRule(rule)))
-    if (name !== "id" && !(name in content)) item.set(name, document.createNode(value))
+  for (const [name, value] of Object.entries(written))
+    if (name !== "id" && !(name in noted)) item.set(name, document.createNode(value))
 }

@@ -47,16 +47,17 @@ const allowsAny =
     rule.effect === "allow" && rule.when.length === 0 && overlap(tool, rule.tool)
 
 /**
- * The first rule that matches every step of another rule, which is never reached below it; -1: none. A rule with conditions or with a task
- * of its own matches only some.
+ * The first rule that matches every step of another rule, which is never reached below it; -1: none. A rule with conditions, budgets or a
+ * task of its own matches only some.
  */
 export const findCovering = (
-  rules: ReadonlyArray<Pick<ApprovalRule, "tool" | "action_class" | "task_id" | "when">>,
+  rules: ReadonlyArray<Pick<ApprovalRule, "tool" | "action_class" | "task_id" | "when" | "budgets">>,
   { action_class, task_id, tool }: Pick<ApprovalRule, "tool" | "action_class" | "task_id">
 ): number =>
   rules.findIndex(
     (rule) =>
       rule.when.length === 0 &&
+      rule.budgets.length === 0 &&
       (rule.task_id === null || rule.task_id === task_id) &&
       covers(rule.tool, tool) &&
       covers(rule.action_class, action_class)

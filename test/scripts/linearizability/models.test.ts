@@ -12,6 +12,7 @@ import {
   datasetModel,
   type Version
 } from "../../../scripts/linearizability/models/datasetModel.ts"
+import { type BudgetCall, budgetModel } from "../../../scripts/linearizability/models/budgetModel.ts"
 import { createdAnswer, type KeyCall, keyModel } from "../../../scripts/linearizability/models/keyModel.ts"
 import {
   type RulesCall,
@@ -611,6 +612,34 @@ describe("keyModel", () => {
     assert.strictEqual(check(twice, [create("a"), "x"], [create("a"), undefined]), "Violation")
     assert.strictEqual(check(twice, [create("a"), "x"], [create("a"), "y"]), "Violation")
     assert.strictEqual(check([{ id: "x", body: "a" }]), "Violation")
+  })
+})
+
+describe("budgetModel", () => {
+  const model = budgetModel({ count: 2, sum: 100 })
+  const spend = (step: string, amount: number): BudgetCall => ({ step, amount })
+
+  it("accept steps that fit, repeated answers, and a lost step that was counted", () => {
+    const operations = inSequence<BudgetCall>(
+      [spend("a", 60), undefined],
+      [spend("b", 50), "reject"],
+      [spend("c", 40), "allow"],
+      [spend("a", 60), "allow"],
+      [spend("b", 50), "reject"],
+      [spend("d", 0), "reject"]
+    )
+    assert.strictEqual(verdict(model, operations), "Linearizable")
+  })
+
+  it("reject more steps or a larger sum than the budget, a rejection of a step that fits, and a step with two answers", () => {
+    const check = (...calls: ReadonlyArray<readonly [BudgetCall, string]>) =>
+      verdict(model, concurrently(inSequence<BudgetCall>(...calls)))
+    const allow = (step: string, amount: number) => [spend(step, amount), "allow"] as const
+    assert.strictEqual(check(allow("a", 1), allow("b", 1)), "Linearizable")
+    assert.strictEqual(check(allow("a", 1), allow("b", 1), allow("c", 1)), "Violation")
+    assert.strictEqual(check(allow("a", 60), allow("b", 41)), "Violation")
+    assert.strictEqual(check(allow("a", 60), [spend("b", 40), "reject"]), "Violation")
+    assert.strictEqual(check(allow("a", 60), [spend("a", 60), "reject"]), "Violation")
   })
 })
 

@@ -9,6 +9,8 @@ import { useAtomValue } from "../../state/atoms.ts"
 import { Button } from "../../ui/Button.tsx"
 import { Dialog } from "../../ui/Dialog.tsx"
 import { Field } from "../../ui/Field.tsx"
+import { type BudgetDraft, fromBudgetDraft, toBudgetDraft } from "./BudgetDraft.ts"
+import { BudgetsField } from "./BudgetsField.tsx"
 import { type ConditionDraft, fromConditionDraft, toConditionDraft } from "./ConditionDraft.ts"
 import { ConditionsField } from "./ConditionsField.tsx"
 import type { RuleDraft } from "./RuleDraft.ts"
@@ -45,6 +47,9 @@ export const RuleDialog = ({
   const [conditions, setConditions] = useState<ReadonlyArray<ConditionDraft>>(() =>
     draft.rule.when.map((condition, key) => toConditionDraft(condition, key))
   )
+  const [budgets, setBudgets] = useState<ReadonlyArray<BudgetDraft>>(() =>
+    draft.rule.budgets.map((budget, key) => toBudgetDraft(budget, key))
+  )
   const [isSubmitted, setSubmitted] = useState(false)
   const recent = useAtomValue(recentApprovals)
   const examples = useMemo(() => {
@@ -60,11 +65,15 @@ export const RuleDialog = ({
     task !== "" && !isTaskId(task) ? "A task id is tsk_ followed by 32 hex digits." : undefined
   const submit = (event: FormEvent) => {
     event.preventDefault()
-    const parsed = Result.all(conditions.map(fromConditionDraft))
+    const parsed = Result.all({
+      when: Result.all(conditions.map(fromConditionDraft)),
+      // Only a rule that allows has budgets.
+      budgets: Result.all(rule.effect === "allow" ? budgets.map(fromBudgetDraft) : [])
+    })
     setSubmitted(true)
     const isFaulty = taskError !== undefined || summaryFault(rule.summary_template) !== undefined
     if (isFaulty || Result.isFailure(parsed)) return
-    onSubmit({ ...draft, rule: { ...rule, task_id: isTaskId(task) ? task : null, when: parsed.success } })
+    onSubmit({ ...draft, rule: { ...rule, task_id: isTaskId(task) ? task : null, ...parsed.success } })
   }
   return (
     <Dialog open title={isListed ? "Edit rule" : "New rule"} onClose={onClose}>
@@ -134,6 +143,14 @@ export const RuleDialog = ({
             </select>
           )}
         </Field>
+        {rule.effect === "allow" ? (
+          <BudgetsField
+            drafts={budgets}
+            showsFaults={isSubmitted}
+            suggestions={suggestions}
+            onChange={setBudgets}
+          />
+        ) : null}
         {rule.effect === "require_approval" ? (
           <>
             <QuorumField quorum={rule.quorum} onChange={(quorum) => set({ quorum })} />

@@ -1,4 +1,5 @@
 import type { ApprovalRule } from "../../../domain/approvals/ApprovalRule.ts"
+import { describeBudget } from "../../../domain/approvals/Budget.ts"
 import { describeQuorum, isDefaultQuorum } from "../../../domain/approvals/Quorum.ts"
 import { formatSeconds } from "../../ui/Time.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
@@ -43,6 +44,18 @@ export const RuleText = ({
       <ul className="conditions small" aria-label="Conditions">
         {rule.when.map((condition) => {
           const text = describeCondition(condition)
+          return (
+            <li key={text}>
+              <UntrustedText text={text} />
+            </li>
+          )
+        })}
+      </ul>
+    )}
+    {rule.budgets.length === 0 ? null : (
+      <ul className="conditions small" aria-label="Budgets">
+        {rule.budgets.map((budget) => {
+          const text = describeBudget(budget)
           return (
             <li key={text}>
               <UntrustedText text={text} />

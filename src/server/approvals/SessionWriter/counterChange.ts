@@ -50,7 +50,6 @@ export const currentCounters = (
       SELECT b.org_id, b.counter, b.version
       FROM given_counters g
         JOIN budget_counters b ON b.org_id = g.org_id AND b.counter = g.counter
-      WHERE b.version = g.version
       FOR NO KEY UPDATE OF b SKIP LOCKED
     )`
     : sql`

@@ -1,0 +1,56 @@
+/** Budgets of a rule while they are edited. */
+import { Result, Schema } from "effect"
+import { Budget, type BudgetScope } from "../../../domain/approvals/Budget.ts"
+
+/** A budget as its form fields have it. */
+export interface BudgetDraft {
+  readonly key: number
+  readonly per: BudgetScope
+  readonly window_seconds: number
+  /** Empty: no limit. */
+  readonly count: string
+  /** The pointer and the limit of the sum; both empty: no limit. */
+  readonly pointer: string
+  readonly at_most: string
+  /** JSON Pointers, one per line. */
+  readonly by: string
+}
+
+/** A new budget: a number of steps a day, for each session. */
+export const newBudgetDraft = (key: number): BudgetDraft => ({
+  key,
+  per: "session",
+  window_seconds: 86_400,
+  count: "",
+  pointer: "",
+  at_most: "",
+  by: ""
+})
+
+export const toBudgetDraft = ({ by, count, per, sum, window_seconds }: Budget, key: number): BudgetDraft => ({
+  key,
+  per,
+  window_seconds,
+  count: count === null ? "" : String(count),
+  pointer: sum?.pointer ?? "",
+  at_most: sum === null ? "" : String(sum.at_most),
+  by: by.join("\n")
+})
+
+const decode = Schema.decodeUnknownResult(Budget)
+
+/** The budget, or the fault to show. */
+export const fromBudgetDraft = (draft: BudgetDraft): Result.Result<Budget, string> => {
+  const { at_most, by, count, per, pointer, window_seconds } = draft
+  if (count.trim() === "" && at_most.trim() === "")
+    return Result.fail("Set a number of steps, a sum, or both.")
+  if (pointer !== "" && at_most.trim() === "") return Result.fail("Set the largest sum.")
+  const budget = {
+    per,
+    window_seconds,
+    count: count.trim() === "" ? null : Number(count),
+    sum: at_most.trim() === "" ? null : { pointer, at_most: Number(at_most) },
+    by: by.split("\n").flatMap((line) => (line.trim() === "" ? [] : [line.trim()]))
+  }
+  return Result.mapError(decode(budget), ({ message }) => message)
+}

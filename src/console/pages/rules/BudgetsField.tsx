@@ -1,0 +1,151 @@
+import { Result } from "effect"
+import { useId } from "react"
+import { BudgetScope, MAX_BUDGETS } from "../../../domain/approvals/Budget.ts"
+import { Button } from "../../ui/Button.tsx"
+import { Field } from "../../ui/Field.tsx"
+import { type BudgetDraft, fromBudgetDraft, newBudgetDraft } from "./BudgetDraft.ts"
+import { DurationField } from "./DurationField.tsx"
+import type { ArgumentSuggestions } from "./stepSuggestions.ts"
+
+const scopeLabels: Record<BudgetScope, string> = {
+  session: "Each session",
+  key: "Each API key",
+  organization: "The organization"
+}
+
+/** Edits the budgets of a rule that allows. Pointers are suggested from arguments of past steps. */
+export const BudgetsField = ({
+  drafts,
+  onChange,
+  showsFaults,
+  suggestions
+}: {
+  readonly drafts: ReadonlyArray<BudgetDraft>
+  /** Whether faults are shown: not while a budget is still being written. */
+  readonly showsFaults: boolean
+  readonly suggestions: ArgumentSuggestions
+  readonly onChange: (drafts: ReadonlyArray<BudgetDraft>) => void
+}) => {
+  const id = useId()
+  const change = (key: number, part: Partial<BudgetDraft>) =>
+    onChange(drafts.map((one) => (one.key === key ? { ...one, ...part } : one)))
+  return (
+    <fieldset className="field">
+      <legend className="legend">Budgets</legend>
+      <p className="hint">
+        The rule allows a step only while it fits all of them; else the next rule decides. A step that is
+        allowed counts until its window has passed.
+      </p>
+      <datalist id={`${id}-pointers`}>
+        {[...suggestions.keys()].map((pointer) => (
+          <option key={pointer} value={pointer}>
+            {pointer}
+          </option>
+        ))}
+      </datalist>
+      {drafts.map((draft, index) => {
+        const parsed = fromBudgetDraft(draft)
+        const fault = showsFaults && Result.isFailure(parsed) ? parsed.failure : undefined
+        const number = index + 1
+        return (
+          <fieldset key={draft.key} className="budget">
+            <legend className="legend">Budget {number}</legend>
+            <Field label="For">
+              {(field) => (
+                <select
+                  {...field}
+                  value={draft.per}
+                  onChange={({ target }) => {
+                    const per = BudgetScope.literals.find((one) => one === target.value)
+                    if (per !== undefined) change(draft.key, { per })
+                  }}
+                >
+                  {BudgetScope.literals.map((per) => (
+                    <option key={per} value={per}>
+                      {scopeLabels[per]}
+                    </option>
+                  ))}
+                </select>
+              )}
+            </Field>
+            <DurationField
+              label={`Window of budget ${number}`}
+              seconds={draft.window_seconds}
+              onChange={(seconds) => change(draft.key, { window_seconds: seconds ?? draft.window_seconds })}
+            />
+            <Field label="Steps at most" error={fault}>
+              {(field) => (
+                <input
+                  {...field}
+                  inputMode="numeric"
+                  placeholder="any number"
+                  value={draft.count}
+                  onChange={({ target }) => change(draft.key, { count: target.value })}
+                />
+              )}
+            </Field>
+            <Field label="Sum of" hint="JSON Pointer to a number in the arguments.">
+              {(field) => (
+                <input
+                  {...field}
+                  placeholder="/amount"
+                  spellCheck={false}
+                  autoCapitalize="off"
+                  list={`${id}-pointers`}
+                  value={draft.pointer}
+                  onChange={({ target }) => change(draft.key, { pointer: target.value })}
+                />
+              )}
+            </Field>
+            <Field label="Sum at most">
+              {(field) => (
+                <input
+                  {...field}
+                  inputMode="decimal"
+                  placeholder="any sum"
+                  value={draft.at_most}
+                  onChange={({ target }) => change(draft.key, { at_most: target.value })}
+                />
+              )}
+            </Field>
+            <Field
+              label="Separately for each value of"
+              hint="Optional. JSON Pointers, one per line, such as /account."
+            >
+              {(field) => (
+                <textarea
+                  {...field}
+                  rows={1}
+                  spellCheck={false}
+                  autoCapitalize="off"
+                  value={draft.by}
+                  onChange={({ target }) => change(draft.key, { by: target.value })}
+                />
+              )}
+            </Field>
+            <Button
+              small
+              kind="bare"
+              aria-label={`Remove budget ${number}`}
+              onClick={() => onChange(drafts.filter(({ key }) => key !== draft.key))}
+            >
+              Remove
+            </Button>
+          </fieldset>
+        )
+      })}
+      {drafts.length < MAX_BUDGETS ? (
+        <div>
+          <Button
+            small
+            onClick={() =>
+              onChange([...drafts, newBudgetDraft(Math.max(0, ...drafts.map(({ key }) => key)) + 1)])
+            }
+          >
+            Add budget
+          </Button>
+        </div>
+      ) : null}
+    </fieldset>
+  )
+}
