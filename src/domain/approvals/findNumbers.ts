@@ -2,7 +2,7 @@ import type { ApprovalRule, RuleInput } from "./ApprovalRule.ts"
 import { amountOf } from "./budgetUse.ts"
 import { compileTextPattern } from "./CompiledRules/compileTextPattern.ts"
 import { pointerSegments, resolvePointer } from "./CompiledRules/resolvePointer.ts"
-import type { RuleWarning } from "./ruleWarnings.ts"
+import { MAX_WARNINGS, type RuleWarning } from "./ruleWarnings.ts"
 
 /** Finds the sums of budgets whose pointers lead to a number in no step that the rule's patterns match. */
 export interface NumberFinder {
@@ -43,15 +43,17 @@ export const makeNumberFinder = (
       }
     },
     warnings: () =>
-      missing.flatMap(({ found, path, pointer, steps }) =>
-        found || steps === 0
-          ? []
-          : [
-              {
-                pointer,
-                detail: `None of ${steps} recorded ${steps === 1 ? "step" : "steps"} of this rule's tool has a number at "${path}", so the rule would have allowed none of them. Correct the pointer.`
-              }
-            ]
-      )
+      missing
+        .flatMap(({ found, path, pointer, steps }) =>
+          found || steps === 0
+            ? []
+            : [
+                {
+                  pointer,
+                  detail: `None of ${steps} recorded ${steps === 1 ? "step" : "steps"} of this rule's tool has a number at "${path}", so the rule would have allowed none of them. Correct the pointer.`
+                }
+              ]
+        )
+        .slice(0, MAX_WARNINGS)
   }
 }

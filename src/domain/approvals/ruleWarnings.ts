@@ -3,21 +3,23 @@ import type { ApprovalRule } from "./ApprovalRule.ts"
 import { compileTextPattern } from "./CompiledRules/compileTextPattern.ts"
 
 /** Most warnings about one list. */
-const MAX_WARNINGS = 20
+export const MAX_WARNINGS = 20
 
 export const RuleWarning = Schema.Struct({
   pointer: Schema.String.annotateKey({
-    description: "JSON Pointer to the rule in the list, such as `#/rules/0`."
+    description: "JSON Pointer to the rule in the list, such as `#/rules/0`, or to a member of it."
   }),
-  detail: Schema.String.annotateKey({ description: "What the rule allows, and what to write instead." })
+  detail: Schema.String.annotateKey({
+    description: "What the rule allows or cannot allow, and what to write instead."
+  })
 }).annotate({
   identifier: "RuleWarning",
-  description: "A rule of a valid list that allows more than it seems to."
+  description: "A rule of a valid list that allows more, or less, than it seems to."
 })
 export type RuleWarning = typeof RuleWarning.Type
 
 export const RuleWarnings = Schema.Array(RuleWarning).annotateKey({
-  description: `Rules that allow more than they seem to, at most ${MAX_WARNINGS}: those that allow any tool by action class or task alone, which the agent states itself, those that reject or ask by such a statement before a rule that allows the same tool, and those that allow any tool before a rule that rejects.`
+  description: `Rules that allow more or less than they seem to, at most ${MAX_WARNINGS} of each: those that allow any tool by action class or task alone, which the agent states itself, those that reject or ask by such a statement before a rule that allows the same tool, and those that allow any tool before a rule that rejects. Also sums of budgets whose pointer leads to a number in none of the recorded steps that the rule's patterns match.`
 })
 
 /** The rules that trust the agent's own statements, or that leave later rejections without effect. */

@@ -12,7 +12,6 @@ import { ApprovalRule, type RuleTarget, type Ruling } from "../../domain/approva
 import type { AuditEntry } from "../../domain/identity/AuditEntry.ts"
 import { fitsBudgets } from "../../domain/approvals/BudgetMeter.ts"
 import type { OrgId } from "../../domain/Ids.ts"
-import { findRuleWarnings } from "../../domain/approvals/ruleWarnings.ts"
 import { TimestampFromDate } from "../../domain/Time.ts"
 import { Audit, type Author } from "../identity/Audit.ts"
 import { dieOnDatabaseError } from "../store/databaseErrors.ts"
@@ -23,6 +22,7 @@ import { LruCache } from "../concurrency/LruCache.ts"
 import { compileInTurns } from "./Rules/compileInTurns.ts"
 import { lockRules } from "./Rules/lockRules.ts"
 import { prepareRules, requireGroups, requireKnownMembers, requireTasks } from "./Rules/prepareRules.ts"
+import { warningsOf } from "./Rules/warningsOf.ts"
 import { noRules, type PreparedRules, type RuleList, type ShadowList, weightOf } from "./Rules/RuleList.ts"
 
 export { type PreparedRules, type RuleList, ruleNewStep, type StepRuling } from "./Rules/RuleList.ts"
@@ -192,7 +192,7 @@ export class Rules extends Context.Service<
               rules: rules.length,
               ...detail
             })
-            return { rules, revision, warnings: findRuleWarnings(rules) }
+            return { rules, revision, warnings: yield* warningsOf(sql, org_id, rules, clock.now) }
           })
         )
       })
@@ -224,7 +224,7 @@ export class Rules extends Context.Service<
         list: Effect.gen(function* () {
           const { org_id } = yield* Authorized("approvals.read")
           const { revision, rules } = yield* read(org_id)
-          return { rules, revision, warnings: findRuleWarnings(rules) }
+          return { rules, revision, warnings: yield* warningsOf(sql, org_id, rules, clock.now) }
         }).pipe(Effect.withSpan("Rules.list")),
         replaceFor,
         replace: Effect.fn("Rules.replace")(function* (input) {

@@ -16,7 +16,6 @@ import {
   type RulesTooLarge,
   type UnknownGroup
 } from "../../api/Problems.ts"
-import { findRuleWarnings } from "../../domain/approvals/ruleWarnings.ts"
 import type { OrgId } from "../../domain/Ids.ts"
 import { toDate } from "../../domain/Time.ts"
 import { Audit } from "../identity/Audit.ts"
@@ -24,6 +23,7 @@ import { toPage } from "../store/Pagination.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { atomic } from "../store/transaction.ts"
 import { Rules } from "./Rules.ts"
+import { warningsOf } from "./Rules/warningsOf.ts"
 import { lockRules } from "./Rules/lockRules.ts"
 import { countDifferences, formatCursor, listDifferences } from "./ShadowRules/differences.ts"
 
@@ -92,7 +92,7 @@ export class ShadowRules extends Context.Service<
             rules: shadow?.rules ?? [],
             revision: shadow_revision,
             since: shadow?.since ?? null,
-            warnings: findRuleWarnings(shadow?.rules ?? [])
+            warnings: yield* warningsOf(sql, org_id, shadow?.rules ?? [], clock.now)
           }
         }).pipe(Effect.withSpan("ShadowRules.get")),
         replace: Effect.fn("ShadowRules.replace")(function* (input) {
@@ -113,7 +113,7 @@ export class ShadowRules extends Context.Service<
               yield* sql.afterCommit(Effect.sync(() => rules.forget(org_id)))
               const detail = { revision, rules: prepared.rules.length }
               yield* audit.record(author, "rules.shadow_replaced", org_id, detail)
-              const warnings = findRuleWarnings(prepared.rules)
+              const warnings = yield* warningsOf(sql, org_id, prepared.rules, clock.now)
               return { active: true, rules: prepared.rules, revision, since, warnings }
             })
           )
