@@ -27,6 +27,26 @@ const tests = (file: string, ...names: ReadonlyArray<string>): ReadonlyArray<Pro
 
 export const guarantees: ReadonlyArray<Guarantee> = [
   {
+    promise: "A rule allows no more steps",
+    proofs: [
+      ...tests(
+        "test/domain/approvals/budgetUse",
+        "budgetUse > no window of allowed steps exceeds a bound, whatever the times, the skew of clocks and the amounts are"
+      ),
+      ...tests(
+        "test/server/approvals/BudgetCounters/twoReplicas",
+        "BudgetCounters › two replicas > of 64 steps at once, as many are allowed as the count of the budget, and none later",
+        "BudgetCounters › two replicas > three budgets at once each keep their bound, by decimal sums",
+        "BudgetCounters › two replicas > a step that is submitted 64 times at once is counted once"
+      ),
+      ...tests(
+        "test/server/approvals/Budgets",
+        "Budgets > a step fits all budgets of its rule or uses none of them, and a claim is made with it",
+        "Budgets > beyond the budget a person is asked, and what a person or a grant allows uses none of it"
+      )
+    ]
+  },
+  {
     promise: "A session belongs to the key that created it",
     proofs: tests(
       "test/server/approvals/SessionFacts",

@@ -32,6 +32,8 @@ const growing: ReadonlyArray<GrowingTable> = [
   { name: "approvals", where: "status = 'pending'", atMost: 1_000 },
   { name: "approval_events" },
   { name: "grants", atMost: BY_HAND, columns: { ended_at: "created_at", end_reason: "'revoked'" } },
+  // As many as an organization may have.
+  { name: "budget_counters", atMost: 99_000, columns: { counter: "counter || n" } },
   { name: "coding_calls", atMost: BY_HAND },
   { name: "runs" },
   { name: "run_metadata" },

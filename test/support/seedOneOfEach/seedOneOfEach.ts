@@ -114,7 +114,14 @@ export const seedOneOfEach = Effect.fnUntraced(function* (organization: string) 
   )
 
   const rules = [
-    { effect: "allow", tool: "read" },
+    {
+      effect: "allow",
+      tool: "read",
+      budgets: [
+        { per: "organization", window_seconds: 86_400, count: 1_000_000 },
+        { per: "session", window_seconds: 86_400, count: 1_000_000 }
+      ]
+    },
     { effect: "require_approval", task_id: task.id }
   ] as const
   const { rules: made } = yield* admin.approvalRules.replace({ payload: { rules } })
