@@ -367,7 +367,7 @@ COMMENT ON TABLE budget_counters IS 'What steps have used of the budgets of rule
 COMMENT ON COLUMN budget_counters.org_id IS 'Organization that owns the row.';
 COMMENT ON COLUMN budget_counters.counter IS 'SHA-256 of the organization and the counter''s name: list, rule, scope, window, pointers and values.';
 COMMENT ON COLUMN budget_counters.version IS 'Raised with each step. The first one is the time of the insert in microseconds, so that none is used twice.';
-COMMENT ON COLUMN budget_counters.entries IS 'Allowed steps that still count, oldest first, as arrays of time in milliseconds, number of steps and sum.';
+COMMENT ON COLUMN budget_counters.entries IS 'Allowed steps that still count, oldest first, as arrays of time in milliseconds, number of steps and, unless it is zero, sum.';
 COMMENT ON COLUMN budget_counters.expires_at IS 'When no entry counts any more, rounded up; the row is then deleted.';
 
 CREATE TABLE coding_calls (

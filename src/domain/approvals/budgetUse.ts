@@ -6,11 +6,11 @@
  * most `1/SLOTS` of a window too long.
  */
 import { BigDecimal, Option } from "effect"
-import type { Budget } from "./Budget.ts"
+import type { Budget, BudgetSum } from "./Budget.ts"
 
 /** Entries of a use before they are merged, and the parts of a window in which the entries are merged. */
-export const MAX_ENTRIES = 100
-export const SLOTS = 50
+export const MAX_ENTRIES = 64
+export const SLOTS = 32
 
 /** Steps that were allowed at about the same time. */
 export interface BudgetEntry {
@@ -40,7 +40,8 @@ export interface BudgetTotals {
 /** A list of entries never changes, and many steps ask for the sums of the same one. */
 const totalsOfLists = new WeakMap<BudgetUse, BudgetTotals>()
 
-const totalsOf = (use: BudgetUse): BudgetTotals => {
+/** The sums of a list. */
+export const totalsOf = (use: BudgetUse): BudgetTotals => {
   const known = totalsOfLists.get(use)
   if (known !== undefined) return known
   const totals = use.reduce<BudgetTotals>(addTotals, { steps: 0, amount: ZERO })
@@ -51,8 +52,16 @@ const totalsOf = (use: BudgetUse): BudgetTotals => {
 /** The sums of both. */
 export const addTotals = (one: BudgetTotals, other: BudgetTotals): BudgetTotals => ({
   steps: one.steps + other.steps,
-  amount: BigDecimal.sum(one.amount, other.amount)
+  // Most budgets have no sum.
+  amount: other.amount === ZERO ? one.amount : BigDecimal.sum(one.amount, other.amount)
 })
+
+/** A list with further entries. */
+export const appendEntries = (use: BudgetUse, added: ReadonlyArray<BudgetEntry>): BudgetUse => {
+  const appended = [...use, ...added]
+  totalsOfLists.set(appended, added.reduce(addTotals, totalsOf(use)))
+  return appended
+}
 
 /**
  * The time at which a use is evaluated. Times of one use never decrease, although the clocks of replicas differ by milliseconds: an entry
@@ -75,6 +84,17 @@ const inWindow = (
 export const usedOf = (budget: Pick<Budget, "window_seconds">, use: BudgetUse, now: number): BudgetTotals =>
   totalsOf(inWindow(budget, use, timeOf(use, now)))
 
+/** The largest sums, which are the same for all steps of a rule. */
+const limits = new WeakMap<BudgetSum, BigDecimal.BigDecimal>()
+
+const limitOf = (sum: BudgetSum): BigDecimal.BigDecimal => {
+  const known = limits.get(sum)
+  if (known !== undefined) return known
+  const limit = BigDecimal.fromNumberUnsafe(sum.at_most)
+  limits.set(sum, limit)
+  return limit
+}
+
 /** The limit that one more step exceeds; undefined: it fits. */
 export const findExceeded = (
   { count, sum }: Pick<Budget, "count" | "sum">,
@@ -83,7 +103,7 @@ export const findExceeded = (
 ): ExceededBudget | undefined => {
   if (count !== null && used.steps + 1 > count) return { limit: "count", used: used.steps }
   if (sum === null) return undefined
-  const limit = BigDecimal.fromNumberUnsafe(sum.at_most)
+  const limit = limitOf(sum)
   return BigDecimal.isGreaterThan(BigDecimal.sum(used.amount, amount), limit)
     ? { limit: "sum", used: used.amount }
     : undefined
@@ -108,8 +128,7 @@ const merge = (use: BudgetUse, slot: number): BudgetUse => {
     else
       merged.splice(-1, 1, {
         at: entry.at,
-        steps: last.steps + entry.steps,
-        amount: BigDecimal.sum(last.amount, entry.amount)
+        ...addTotals(last, entry)
       })
   }
   return merged

@@ -11,30 +11,26 @@
  * version has changed, or which does not fit behind the others of its batch, is decided again in a transaction that locks the counters.
  */
 import { hash } from "node:crypto"
-import { Clock, Context, DateTime, Effect, Layer } from "effect"
+import { Clock, Context, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import type { RuleInput } from "../../domain/approvals/ApprovalRule.ts"
-import { type BudgetSpend, type CounterUse, makeStepMeter } from "../../domain/approvals/BudgetMeter.ts"
-import {
-  addTotals,
-  type BudgetEntry,
-  type BudgetTotals,
-  type BudgetUse,
-  compactUse,
-  findExceeded,
-  timeOf,
-  usedOf
-} from "../../domain/approvals/budgetUse.ts"
+import { type CounterUse, makeStepMeter } from "../../domain/approvals/BudgetMeter.ts"
 import type { KeyId, OrgId, SessionId } from "../../domain/Ids.ts"
 import type { Timestamp } from "../../domain/Time.ts"
 import { LruCache } from "../concurrency/LruCache.ts"
 import { monotonicMillis } from "../concurrency/monotonicMillis.ts"
 import { makeStatementBatcher } from "../store/makeStatementBatcher.ts"
 import {
+  type ComposedSpends,
+  composeSpends,
+  type CountedSpend,
+  type CounterWrite,
+  settledState
+} from "./BudgetCounters/composeSpends.ts"
+import {
   type CounterKey,
   type CounterState,
   countCounters,
-  firstVersion,
   lockCounters,
   noCounter,
   readCounters
@@ -57,8 +53,8 @@ export const MAX_COUNTERS = 100_000
 const RECOUNT_MILLIS = 60_000
 const MAX_COUNTED_ORGANIZATIONS = 1_000
 
-/** The least time after which an unused counter is deleted, beside its window. `expires_at` is rounded to it: an index has the column. */
-const EXPIRY_STEP_MILLIS = 3_600_000
+/** Longest name of a counter whose digest is cached, in characters. */
+const MAX_CACHED_NAME = 500
 
 /** The facts about a new step that decide which counters it uses. */
 export interface SpendingStep {
@@ -68,43 +64,9 @@ export interface SpendingStep {
   readonly now: Timestamp
 }
 
-/** What a step uses of one budget, with the counter as it was read. */
-export interface CountedSpend extends BudgetSpend, CounterKey {
-  readonly state: CounterState
-}
-
 /** A ruling with everything that the step uses of budgets if it is written: of the live rules only if they allow it. */
 export interface CountedRuling extends StepRuling {
   readonly spends: ReadonlyArray<CountedSpend>
-}
-
-/** A counter that a statement adds steps to, and the entries that it had and that still count. */
-export interface CounterWrite extends CounterKey {
-  readonly version: number
-  readonly first_version: number
-  readonly kept: BudgetUse
-  readonly expires_at: Timestamp
-}
-
-/** A counter while the steps of a statement are added. */
-interface ComposedCounter extends CounterWrite {
-  readonly place: number
-  used: BudgetTotals
-  /** The time of the last entry, or of the read. */
-  time: number
-}
-
-/** A step's entry for one counter, by their places in the lists of writes and of counters. */
-export interface EntryWrite {
-  readonly op: number
-  readonly counter: number
-  readonly entry: BudgetEntry
-}
-
-/** The part of a statement about budgets. */
-export interface ComposedSpends {
-  readonly counters: ReadonlyArray<CounterWrite>
-  readonly entries: ReadonlyArray<EntryWrite>
 }
 
 /** The counters of the budgets of rules. */
@@ -118,22 +80,15 @@ export class BudgetCounters extends Context.Service<
       by: SpendingStep,
       isLocked: boolean
     ) => Effect.Effect<CountedRuling>
-    /**
-     * Composes the entries of writes in their order. `admitted` are those that fit behind the others; the places of the entries are places in
-     * it. `isLocked`: the counters are locked as they were read.
-     */
-    readonly compose: (
-      writes: ReadonlyArray<PreparedWrite>,
-      isLocked: boolean
-    ) => {
-      readonly admitted: ReadonlyArray<PreparedWrite>
-      /** Null: no write uses budgets. */
-      readonly composed: ComposedSpends | null
-    }
+    /** Adds the steps of a statement to their counters. `isLocked`: these are locked as they were read. */
+    readonly compose: (writes: ReadonlyArray<PreparedWrite>, isLocked: boolean) => ComposedSpends
     /** Caches the counters after a statement that has committed. `written`: the places of the writes that took effect. */
-    readonly settle: (composed: ComposedSpends, written: { readonly has: (op: number) => boolean }) => void
+    readonly settle: (
+      counters: ReadonlyArray<CounterWrite>,
+      written: { readonly has: (op: number) => boolean }
+    ) => void
     /** Forgets the counters after a statement that may not have committed. */
-    readonly forget: (composed: ComposedSpends) => void
+    readonly forget: (counters: ReadonlyArray<CounterWrite>) => void
   }
 >()("countersign/server/approvals/BudgetCounters") {
   static readonly layer = Layer.effect(
@@ -141,6 +96,7 @@ export class BudgetCounters extends Context.Service<
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const cache = new LruCache<CounterState>({ entries: MAX_CACHED, weight: MAX_CACHED_ENTRIES })
+      const digests = new LruCache<string>({ entries: MAX_CACHED, weight: MAX_CACHED })
       const counts = new LruCache<{ count: number; readonly until: number }>({
         entries: MAX_COUNTED_ORGANIZATIONS,
         weight: MAX_COUNTED_ORGANIZATIONS
@@ -156,6 +112,15 @@ export class BudgetCounters extends Context.Service<
             keys.map(({ digest }) => found.get(digest) ?? noCounter)
           )
       })
+
+      const digestOfCounter = (org_id: OrgId, counter: string): string => {
+        const name = `${org_id} ${counter}`
+        const known = digests.get(name)
+        if (known !== undefined) return known
+        const digest = hash("sha256", name)
+        if (name.length <= MAX_CACHED_NAME) digests.set(name, digest, 1)
+        return digest
+      }
 
       /** A newer version than the cached one: two transactions may end in another order than they were written. */
       const remember = (digest: string, state: CounterState): void => {
@@ -214,14 +179,7 @@ export class BudgetCounters extends Context.Service<
       ): Effect.fn.Return<CountedRuling> {
         if (!list.compiled.hasBudgets && list.shadow?.compiled.hasBudgets !== true)
           return { ...ruleNewStep(list, step), spends: [] }
-        const digests = new Map<string, string>()
-        const digestOf = (counter: string): string => {
-          const known = digests.get(counter)
-          if (known !== undefined) return known
-          const digest = hash("sha256", JSON.stringify([org_id, counter]))
-          digests.set(counter, digest)
-          return digest
-        }
+        const digestOf = (counter: string) => digestOfCounter(org_id, counter)
         const states = new Map<string, CounterState | "none_left">()
         const useOf = (counter: string): CounterUse => {
           const digest = digestOf(counter)
@@ -257,78 +215,19 @@ export class BudgetCounters extends Context.Service<
 
       return BudgetCounters.of({
         rule,
-        compose: (writes, isLocked) => {
-          if (!writes.some((write) => spendsOf(write).length > 0)) return { admitted: writes, composed: null }
-          const counters: Array<ComposedCounter> = []
-          const places = new Map<string, number>()
-          const entries: Array<EntryWrite> = []
-
-          /** The counter in the statement, which is added with the first step that uses it. */
-          const counterOf = ({ budget, digest, org_id, state: found }: CountedSpend, now: Timestamp) => {
-            const place = places.get(digest)
-            const known = place === undefined ? undefined : counters[place]
-            if (known !== undefined) return known
-            const state = isLocked ? found : (cache.get(digest) ?? found)
-            const at = now.epochMilliseconds
-            const counter: ComposedCounter = {
-              place: counters.length,
-              org_id,
-              digest,
-              version: state.version,
-              first_version: firstVersion(now),
-              kept: compactUse(budget, state.use, at),
-              expires_at: expiryOf(now, budget.window_seconds),
-              used: usedOf(budget, state.use, at),
-              time: timeOf(state.use, at)
-            }
-            counters.push(counter)
-            places.set(digest, counter.place)
-            return counter
-          }
-
-          const admitted: Array<PreparedWrite> = []
-          for (const write of writes) {
-            const counted = spendsOf(write).map((spend) => ({ spend, counter: counterOf(spend, write.now) }))
-            const fits = counted.every(
-              ({ counter: { used }, spend }) => findExceeded(spend.budget, used, spend.amount) === undefined
-            )
-            if (!fits) continue
-            for (const { counter, spend } of counted) {
-              counter.time = Math.max(counter.time, write.now.epochMilliseconds)
-              const entry = { at: counter.time, steps: 1, amount: spend.amount }
-              counter.used = addTotals(counter.used, entry)
-              entries.push({ op: admitted.length, counter: counter.place, entry })
-            }
-            admitted.push(write)
-          }
-          return { admitted, composed: { counters, entries } }
-        },
-        settle: ({ counters, entries }, written) => {
-          for (const [place, { digest, first_version, kept, version }] of counters.entries()) {
-            const added = entries.flatMap(({ counter, entry, op }) =>
-              counter === place && written.has(op) ? [entry] : []
-            )
-            // Without one, the version may have changed.
-            if (added.length === 0) cache.delete(digest)
-            else
-              remember(digest, {
-                version: version === 0 ? first_version : version + 1,
-                use: [...kept, ...added]
-              })
+        compose: (writes, isLocked) =>
+          composeSpends(writes, ({ digest, state }) => (isLocked ? state : (cache.get(digest) ?? state))),
+        settle: (counters, written) => {
+          for (const counter of counters) {
+            const state = settledState(counter, written)
+            if (state === undefined) cache.delete(counter.digest)
+            else remember(counter.digest, state)
           }
         },
-        forget: ({ counters }) => {
+        forget: (counters) => {
           for (const { digest } of counters) cache.delete(digest)
         }
       })
     })
   )
 }
-
-const spendsOf = ({ change }: PreparedWrite): ReadonlyArray<CountedSpend> =>
-  change._tag === "Step" ? change.spends : []
-
-const expiryOf = (now: Timestamp, window_seconds: number): Timestamp =>
-  DateTime.makeUnsafe(
-    Math.ceil((now.epochMilliseconds + window_seconds * 1_000) / EXPIRY_STEP_MILLIS + 1) * EXPIRY_STEP_MILLIS
-  )

@@ -11,7 +11,7 @@ import {
   type RuleTestStep
 } from "../../domain/approvals/RuleTest.ts"
 import { makeStepMeter } from "../../domain/approvals/BudgetMeter.ts"
-import { type BudgetUse, compactUse, timeOf } from "../../domain/approvals/budgetUse.ts"
+import { appendEntries, type BudgetUse, compactUse, timeOf } from "../../domain/approvals/budgetUse.ts"
 import { makeNumberFinder } from "../../domain/approvals/findNumbers.ts"
 import { findRuleWarnings } from "../../domain/approvals/ruleWarnings.ts"
 import type { OrgId } from "../../domain/Ids.ts"
@@ -169,7 +169,7 @@ const startTest = ({ compiled, rules }: PreparedRules, { readArguments, turn }: 
     const ruling = compiled.evaluate(input, meter)
     for (const { amount, budget, counter } of ruling.spends ?? []) {
       const kept = compactUse(budget, uses.get(counter) ?? [], now)
-      uses.set(counter, [...kept, { at: timeOf(kept, now), steps: 1, amount }], kept.length + 1)
+      uses.set(counter, appendEntries(kept, [{ at: timeOf(kept, now), steps: 1, amount }]), kept.length + 1)
     }
     const approval = approval_id === null ? null : { outcome, decision_source }
     // Rules that ask leave the step to the grant or the counter-proposal that allowed it.

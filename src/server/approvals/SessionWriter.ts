@@ -136,12 +136,12 @@ export class SessionWriter extends Context.Service<
           if (!byTarget.has(target)) byTarget.set(target, write)
         }
         // A step that does not fit a budget behind the others waits for the lock too.
-        const { admitted: distinct, composed } = budgets.compose([...byTarget.values()], false)
+        const { admitted: distinct, counters } = budgets.compose([...byTarget.values()], false)
         if (!Arr.isReadonlyArrayNonEmpty(distinct)) return writes.map(() => notWritten)
         const deliveries = distinct.flatMap(({ notification }) => notification?.deliveries ?? [])
         // On a cluster the organization must not leave its node between the lock and the writes.
         const run = (parts?: EnqueueParts) => {
-          const statement = runWrites(sql, distinct, { org_id, parts, spends: composed })
+          const statement = runWrites(sql, distinct, { org_id, parts, counters })
           return org_id === undefined
             ? statement
             : Effect.provideService(transaction(lockOnNode(sql, org_id, statement)), SqlClient.SqlClient, sql)
@@ -155,10 +155,10 @@ export class SessionWriter extends Context.Service<
                   result
                 }))
               )
-        const { inserted, refused, saved, written } = yield* composed === null
+        const { inserted, refused, saved, written } = yield* counters.length === 0
           ? writing
-          : Effect.onError(writing, () => Effect.sync(() => budgets.forget(composed)))
-        if (composed !== null) budgets.settle(composed, written)
+          : Effect.onError(writing, () => Effect.sync(() => budgets.forget(counters)))
+        budgets.settle(counters, written)
         longQueues.note(deliveries, new Map(inserted.map((row) => [row.delivery_id, row.waiting])))
         yield* signals.publish(
           [...written].flatMap(([index, { newest }]) => {
@@ -232,10 +232,10 @@ export class SessionWriter extends Context.Service<
         function* (write: SessionWrite) {
           const { change, now, onWritten, org_id, published, session_id } = write
           const prepared = { ...write, notification: null }
-          const { composed } = budgets.compose([prepared], true)
+          const { counters } = budgets.compose([prepared], true)
           const { written } = yield* runWrites(sql, [prepared], {
             isLocked: true,
-            spends: composed,
+            counters,
             ...(clustered ? { org_id } : {})
           })
           const result = written.get(0)
@@ -247,7 +247,7 @@ export class SessionWriter extends Context.Service<
           yield* signals.publish([{ session_id, newest: result.newest }])
           yield* afterCommit(
             Effect.gen(function* () {
-              if (composed !== null) budgets.settle(composed, written)
+              budgets.settle(counters, written)
               yield* onWritten(result)
               if (change._tag === "Transition") yield* countClosed([change.to])
               updateCaches(write, outcome)

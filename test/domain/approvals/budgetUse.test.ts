@@ -4,6 +4,7 @@ import fc from "fast-check"
 import type { Budget } from "../../../src/domain/approvals/Budget.ts"
 import {
   amountOf,
+  appendEntries,
   type BudgetUse,
   compactUse,
   findExceeded,
@@ -23,7 +24,9 @@ const exceeded = (budget: Limits, use: BudgetUse, amount: number, now: number) =
 /** Submits a step: the use with it, or undefined if it does not fit. */
 const submit = (budget: Limits, use: BudgetUse, amount: number, now: number): BudgetUse | undefined => {
   if (exceeded(budget, use, amount, now) !== undefined) return undefined
-  return [...compactUse(budget, use, now), { at: timeOf(use, now), steps: 1, amount: decimal(amount) }]
+  return appendEntries(compactUse(budget, use, now), [
+    { at: timeOf(use, now), steps: 1, amount: decimal(amount) }
+  ])
 }
 
 /** The most steps and the largest sum within any window of allowed steps, whose times do not decrease. */
@@ -77,7 +80,7 @@ describe("budgetUse", () => {
       assert.strictEqual(BigDecimal.toNumberUnsafe(decimal(value)), value)
   })
 
-  it("a use has at most 100 entries and those of a batch, and counts a merged one at most 1/50 of the window longer", () => {
+  it("a use has a limited number of entries, and counts a merged one for a limited part of the window longer", () => {
     const budget = { window_seconds: 100, count: 1_000_000, sum: null }
     let use: BudgetUse = []
     for (let now = 0; now < 99_000; now += 10) {

@@ -1,6 +1,6 @@
 import { BigDecimal, Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
-import type { BudgetEntry, BudgetUse } from "../../../domain/approvals/budgetUse.ts"
+import { type BudgetEntry, type BudgetUse, ZERO } from "../../../domain/approvals/budgetUse.ts"
 import { OrgId } from "../../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../../domain/Time.ts"
 import { onlyOrganization } from "../../store/onlyOrganization.ts"
@@ -30,7 +30,7 @@ export const noCounter: CounterState = { version: 0, use: [] }
 export const firstVersion = (now: Timestamp): number => now.epochMilliseconds * 1_000
 
 const Entries = Schema.fromJsonString(
-  Schema.Array(Schema.Tuple([Schema.Int, Schema.Int, Schema.BigDecimalFromString]))
+  Schema.Array(Schema.Tuple([Schema.Int, Schema.Int, Schema.optionalKey(Schema.BigDecimalFromString)]))
 )
 
 const CounterRow = Schema.Struct({
@@ -44,7 +44,7 @@ const counterRows = rowsOf(CounterRow)
 
 const stateOf = ({ entries, version }: typeof CounterRow.Type): CounterState => ({
   version,
-  use: entries.map(([at, steps, amount]) => ({ at, steps, amount }))
+  use: entries.map(([at, steps, amount = ZERO]) => ({ at, steps, amount }))
 })
 
 /** Reads counters without locks, by their digests. */
@@ -97,14 +97,28 @@ export const countCounters = (sql: SqlClient.SqlClient, org_id: OrgId, limit: nu
     (row) => row?.counters ?? 0
   )
 
-/** The texts of entries, each of which is written again with every step until its window has passed. */
-const encoded = new WeakMap<BudgetEntry, string>()
+/** An entry as an element of the column `entries`: time, steps and, if it is not zero, the sum. */
+export const encodeEntry = ({ amount, at, steps }: BudgetEntry): string =>
+  amount === ZERO ? `[${at},${steps}]` : `[${at},${steps},"${BigDecimal.format(amount)}"]`
 
-/** An entry as an element of the column `entries`. */
-export const encodeEntry = (entry: BudgetEntry): string => {
-  const known = encoded.get(entry)
+/** The texts of lists of entries, which are written again with every step. */
+const encodedUses = new WeakMap<BudgetUse, string>()
+
+/** The elements of the column `entries`. */
+export const encodeUse = (use: BudgetUse): string => {
+  const known = encodedUses.get(use)
   if (known !== undefined) return known
-  const text = `[${entry.at},${entry.steps},"${BigDecimal.format(entry.amount)}"]`
-  encoded.set(entry, text)
+  const text = use.map(encodeEntry).join(",")
+  encodedUses.set(use, text)
   return text
+}
+
+/** Sets the text of a list: the text of the one before, and those of the added entries. */
+export const joinEncoded = (
+  use: BudgetUse,
+  before: string,
+  added: ReadonlyArray<{ readonly text: string }>
+): void => {
+  const texts = added.map(({ text }) => text)
+  encodedUses.set(use, (before === "" ? texts : [before, ...texts]).join(","))
 }

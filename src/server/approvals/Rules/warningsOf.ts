@@ -26,15 +26,12 @@ export const warningsOf = Effect.fnUntraced(function* (
   const since = DateTime.subtract(until, { days: LOOKED_AT_DAYS })
   const window = { org_id, since, until, withArguments: true, inOrder: false }
   const numbers = makeNumberFinder(rules)
-  for (const { action_class, arguments: text, has_arguments, task_id, tool } of yield* readSteps(
-    sql,
-    window,
-    undefined
-  )) {
+  const steps = yield* Effect.orDie(readSteps(sql, window, undefined))
+  for (const { action_class, arguments: text, has_arguments, task_id, tool } of steps) {
     // Large arguments are not read.
     if (text === null && has_arguments) continue
-    const args = text === null ? undefined : yield* parseArguments(text)
+    const args = text === null ? undefined : yield* Effect.orDie(parseArguments(text))
     numbers.look({ tool, action_class, task_id, arguments: args })
   }
   return [...warnings, ...numbers.warnings()]
-}, Effect.orDie)
+})

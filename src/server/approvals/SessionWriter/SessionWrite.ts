@@ -8,7 +8,7 @@ import type { Timestamp } from "../../../domain/Time.ts"
 import type { NewAuditRow } from "../../identity/auditWrites.ts"
 import type { PreparedEvent } from "../../notifications/PreparedEvent.ts"
 import type { ApprovalRow } from "../approvalRows.ts"
-import type { CountedSpend } from "../BudgetCounters.ts"
+import type { CountedSpend } from "../BudgetCounters/composeSpends.ts"
 import type { ExecutionChange } from "../executionRows.ts"
 import type { StepRow } from "../Steps/rows.ts"
 

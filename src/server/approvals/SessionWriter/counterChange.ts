@@ -2,15 +2,19 @@ import type { SqlClient, Statement } from "effect/sql"
 import type { OrgId } from "../../../domain/Ids.ts"
 import { onlyOrganization } from "../../store/onlyOrganization.ts"
 import { int4Array, int8Array, textArray, timestamptzArray } from "../../store/pgArrays.ts"
-import type { ComposedSpends } from "../BudgetCounters.ts"
-import { encodeEntry } from "../BudgetCounters/rows.ts"
+import type { CounterWrite } from "../BudgetCounters/composeSpends.ts"
+import { encodeUse } from "../BudgetCounters/rows.ts"
 
 /** The counters of the budgets that steps use, and what each step adds. */
 export const givenCounters = (
   sql: SqlClient.SqlClient,
-  { counters, entries }: ComposedSpends
-): ReadonlyArray<Statement.Fragment> => [
-  sql`
+  counters: ReadonlyArray<CounterWrite>
+): ReadonlyArray<Statement.Fragment> => {
+  const entries = counters.flatMap(({ entries }, place) =>
+    entries.map(({ op, text }) => ({ op, place, text }))
+  )
+  return [
+    sql`
     given_counters AS MATERIALIZED (
       SELECT *
       FROM unnest(
@@ -19,20 +23,21 @@ export const givenCounters = (
         ${textArray(counters.map(({ digest }) => digest))}::text[],
         ${int8Array(counters.map(({ version }) => version))}::bigint[],
         ${int8Array(counters.map(({ first_version }) => first_version))}::bigint[],
-        ${textArray(counters.map(({ kept }) => kept.map(encodeEntry).join(",")))}::text[],
+        ${textArray(counters.map(({ kept }) => encodeUse(kept)))}::text[],
         ${timestamptzArray(counters.map(({ expires_at }) => expires_at))}::timestamptz[]
       ) AS g (place, org_id, counter, version, first_version, kept, expires_at)
     )`,
-  sql`
+    sql`
     given_entries AS MATERIALIZED (
       SELECT *
       FROM unnest(
         ${int4Array(entries.map(({ op }) => op))}::int[],
-        ${int4Array(entries.map(({ counter }) => counter))}::int[],
-        ${textArray(entries.map(({ entry }) => encodeEntry(entry)))}::text[]
+        ${int4Array(entries.map(({ place }) => place))}::int[],
+        ${textArray(entries.map(({ text }) => text))}::text[]
       ) AS g (op, place, entry)
     )`
-]
+  ]
+}
 
 /**
  * The counters that still have the versions with which the steps were found to fit, locked, and those that still do not exist. A counter
@@ -40,7 +45,7 @@ export const givenCounters = (
  */
 export const currentCounters = (
   sql: SqlClient.SqlClient,
-  { counters }: ComposedSpends,
+  counters: ReadonlyArray<CounterWrite>,
   org_id: OrgId | undefined
 ): ReadonlyArray<Statement.Fragment> => [
   // On a cluster, rows of a join with other rows cannot be locked.

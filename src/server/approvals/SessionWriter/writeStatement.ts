@@ -35,7 +35,7 @@ import {
   textArray,
   timestamptzArray
 } from "../../store/pgArrays.ts"
-import type { ComposedSpends } from "../BudgetCounters.ts"
+import type { CounterWrite } from "../BudgetCounters/composeSpends.ts"
 import { encodeEventTail } from "../SessionEvents.ts"
 import { COUNTERS_PREMISE, currentCounters, givenCounters, raisedCounters } from "./counterChange.ts"
 import type { ChangeOf, Op } from "./Op.ts"
@@ -85,15 +85,15 @@ interface StatementOptions {
    * the audit log: their premises hold.
    */
   readonly isLocked?: boolean
-  /** What the steps use of budgets; null: nothing. */
-  readonly spends: ComposedSpends | null
+  /** The counters of the budgets that the steps use. */
+  readonly counters: ReadonlyArray<CounterWrite>
 }
 
 /** Runs the statement. */
 export const runWrites = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   writes: Arr.NonEmptyReadonlyArray<PreparedWrite>,
-  { isLocked = false, org_id, parts, spends }: StatementOptions
+  { counters, isLocked = false, org_id, parts }: StatementOptions
 ) {
   const ops = writes.map((write, op): Op => ({ op, write, change: write.change }))
   const notified = ops.flatMap(({ op, write }) =>
@@ -125,14 +125,14 @@ export const runWrites = Effect.fnUntraced(function* (
     ...(notified.length === 0 ? [] : [refusedNotifications(sql, parts !== undefined)]),
     ...(steps.length === 0 ? [] : [newSteps(sql, steps)]),
     ...(readsSaved ? [savedSteps(sql, org_id)] : []),
-    ...(spends === null ? [] : givenCounters(sql, spends)),
-    ...(spends === null || isLocked ? [] : currentCounters(sql, spends, org_id)),
+    ...(counters.length === 0 ? [] : givenCounters(sql, counters)),
+    ...(counters.length === 0 || isLocked ? [] : currentCounters(sql, counters, org_id)),
     ...(org_id === undefined ? [] : [sessionsOf(sql, ops, org_id, isLocked)]),
     eligibleOps(sql, {
       isLocked,
       notifies: notified.length > 0,
       org_id,
-      spends: spends !== null,
+      spends: counters.length > 0,
       steps: steps.length > 0
     }),
     ...changes.flatMap(({ ctes }) => ctes),
@@ -142,7 +142,7 @@ export const runWrites = Effect.fnUntraced(function* (
       org_id
     ),
     ...(transitions.length === 0 || isLocked ? [] : [transitionEntries(sql, transitions, org_id)]),
-    ...(spends === null ? [] : raisedCounters(sql, org_id)),
+    ...(counters.length === 0 ? [] : raisedCounters(sql, org_id)),
     ...changes.flatMap(({ inserts }) => inserts),
     ...(parts === undefined ? [] : [parts.insert(acceptedDeliveries(sql))]),
     ...changes.flatMap(({ counts = [] }) => counts),

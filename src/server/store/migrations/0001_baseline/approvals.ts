@@ -166,7 +166,7 @@ CREATE TABLE budget_counters (
   org_id text COLLATE "C" NOT NULL, -- Organization that owns the row.
   counter text COLLATE "C" NOT NULL, -- SHA-256 of the organization and the counter's name: list, rule, scope, window, pointers and values.
   version bigint NOT NULL, -- Raised with each step. The first one is the time of the insert in microseconds, so that none is used twice.
-  entries json NOT NULL, -- Allowed steps that still count, oldest first, as arrays of time in milliseconds, number of steps and sum.
+  entries json NOT NULL, -- Allowed steps that still count, oldest first, as arrays of time in milliseconds, number of steps and, unless it is zero, sum.
   expires_at timestamptz NOT NULL, -- When no entry counts any more, rounded up; the row is then deleted.
   PRIMARY KEY (org_id, counter)
 ) WITH (fillfactor=50);
