@@ -153,6 +153,16 @@ export const mutants: ReadonlyArray<Mutant> = [
   ...mutantsOf("server/approvals/Deadlines.ts", "server/approvals/Deadlines.test.ts", [
     ["yield* sql`SET LOCAL lock_timeout = 0`", ""]
   ]),
+  ...mutantsOf(
+    "server/approvals/SessionWriter/counterChange.ts",
+    "server/approvals/BudgetCounters/twoReplicas.test.ts",
+    [
+      ["AND l.counter = g.counter AND l.version = g.version", "AND l.counter = g.counter"],
+      ["WHERE n.op = o.op AND n.place NOT IN (SELECT place FROM current_counters)", "WHERE false"],
+      ["JOIN applied a ON a.op = n.op", ""],
+      ["SET version = b.version + 1,", "SET"]
+    ]
+  ),
   ...mutantsOf("server/approvals/Rules.ts", "server/approvals/Rules.test.ts", [
     ["sql`AND revision = ${input.revision}`", 'sql.literal("")']
   ]),

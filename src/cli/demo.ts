@@ -31,7 +31,8 @@ const once = Command.make(
   Command.withShortDescription("Crash an agent between its payment and its report"),
   Command.withDescription(
     "Two agents resume an approved payment at once, on a temporary service: one of them pays, and is stopped before it reports the outcome. " +
-      "The other one does not pay again, and a person resolves the uncertain execution. Exits with code 0 only if there was exactly one payment."
+      "The other one does not pay again, and a person resolves the uncertain execution. Then a budget for vouchers runs out. Exits with code 0 " +
+      "only if there was exactly one payment and the budget was kept."
   ),
   Command.withExamples([
     { command: "countersign demo once", description: "Use a temporary service and database" }

@@ -296,7 +296,7 @@ describe("countersign demo", () => {
           assert.strictEqual(code, 0, err)
           assert.include(out, "payments.refund is unknown, attempt 1")
           assert.include(out, "state: completed, by demo reviewer")
-          assert.match(out, /Two agents, one crash, one refund\.\n$/)
+          assert.match(out, /Two agents, one crash, one refund, and a budget that was kept\.\n$/)
         })
       ),
     timeout

@@ -6,6 +6,7 @@ import type { Execution } from "../../domain/approvals/Execution.ts"
 import { printResult, printStep } from "../print.ts"
 import { clientFor, createClient } from "./clients.ts"
 import { DemoFailed, during } from "./DemoFailed.ts"
+import { playBudget } from "./playBudget.ts"
 import type { DemoService } from "./service.ts"
 
 /** The lease of a claim. Short, so that the crash is noticed while somebody watches. */
@@ -23,7 +24,8 @@ const refund = {
 
 /**
  * Plays a crash: two agents resume an approved refund at once and one of them makes it, stops before it reports the outcome, and a person
- * resolves the execution. Fails unless the refund was made exactly once and the other agent was told the outcome.
+ * resolves the execution. Then a budget runs out. Fails unless the refund was made exactly once, the other agent was told the outcome, and the
+ * budget was kept.
  */
 export const playOnce = Effect.fnUntraced(function* (service: DemoService) {
   const admin = yield* clientFor(service, service.key)
@@ -103,7 +105,8 @@ export const playOnce = Effect.fnUntraced(function* (service: DemoService) {
     return yield* unexpected("The answer after the resolution", told.verdict)
   yield* printStep("The other agent tries again, and is told the outcome", told.message)
   if (paid !== 1) return yield* new DemoFailed({ message: `the refund was made ${paid} times` })
-  yield* printResult(true, "Two agents, one crash, one refund.")
+  yield* playBudget(admin, agent)
+  yield* printResult(true, "Two agents, one crash, one refund, and a budget that was kept.")
 })
 
 const unexpected = (what: string, verdict: string) =>
