@@ -18,6 +18,11 @@ export const completeRule = ({
   ...(quorum === undefined ? {} : { quorum: quorum.map(completePart) })
 })
 
-const completeBudget = (budget: NewBudget): Budget => ({ ...defaultBudget, ...budget })
+const completeBudget = ({ per, window_seconds, ...limits }: NewBudget): Budget => ({
+  per,
+  window_seconds,
+  ...defaultBudget,
+  ...limits
+})
 
 const completePart = ({ count = 1, group = null }: NewQuorumPart): QuorumPart => ({ count, group })

@@ -119,6 +119,43 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Rules
       assert.deepStrictEqual(pageErrors, [])
     }).pipe(Effect.scoped, Effect.orDie))
 
+  test("a rule's budgets are edited, their faults shown, and the edited list is tested with them", () =>
+    Effect.gen(function* () {
+      const { client, key } = yield* Countersign
+      const admin = yield* client({}, "budgets")
+      yield* admin.approvalRules.replace({ payload: { rules: [{ tool: "pay", effect: "allow" }] } })
+      const { pageErrors, page } = yield* openSignedIn(yield* key({}, "budgets"), "/rules")
+      yield* Effect.promise(async () => {
+        await page.getByRole("button", { name: "Edit rule 1" }).click()
+        await page.getByRole("button", { name: "Add budget" }).click()
+        await page.getByRole("button", { name: "Update rule" }).click()
+        await page.getByText("Set a number of steps, a sum, or both.").waitFor()
+        await page.getByLabel("Steps at most").fill("20")
+        await page.getByLabel("Sum of").fill("/amount")
+        await page.getByLabel("Sum at most").fill("99.5")
+        await page.getByLabel("Separately for each value of").fill("/account")
+        await page.getByRole("button", { name: "Update rule" }).click()
+        await page
+          .getByText("at most 20 steps and 99.5 of /amount per session and /account in 1 day")
+          .waitFor()
+        await page.getByLabel("Tool").fill("pay")
+        await page.getByLabel("Arguments").fill('{"amount":100,"account":"a"}')
+        await page.getByText("and this step needs 100").waitFor()
+        await page.getByRole("button", { name: "Save rules" }).click()
+        await page.getByText("Rules saved").waitFor()
+      })
+      assert.deepStrictEqual((yield* admin.approvalRules.get()).rules[0]?.budgets, [
+        {
+          per: "session",
+          window_seconds: 86_400,
+          count: 20,
+          sum: { pointer: "/amount", at_most: 99.5 },
+          by: ["/account"]
+        }
+      ])
+      assert.deepStrictEqual(pageErrors, [])
+    }).pipe(Effect.scoped, Effect.orDie))
+
   test("a rule that allows any tool is warned about while it is edited, once it is before a rejection", () =>
     Effect.gen(function* () {
       const { client, key } = yield* Countersign

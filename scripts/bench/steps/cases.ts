@@ -85,8 +85,7 @@ const budgets = async ({ all: [side] }: Sides) => {
     "A step allowed by a rule, with three budgets and without, 16 callers, 200 sessions",
     await measure(both, {
       ...concurrent,
-      millis: 2_000,
-      rounds: 11,
+      rounds: 25,
       prepare: (of) => newSteps(of === both[0] ? tools.budgeted : tools.allowed, 200)(of)
     }),
     { processor: 120 }

@@ -113,7 +113,7 @@ export class BudgetCounters extends Context.Service<
           )
       })
 
-      const digestOfCounter = (org_id: OrgId, counter: string): string => {
+      const digestOf = (org_id: OrgId, counter: string): string => {
         const name = `${org_id} ${counter}`
         const known = digests.get(name)
         if (known !== undefined) return known
@@ -171,50 +171,64 @@ export class BudgetCounters extends Context.Service<
         return found.map(([digest]) => [digest, locked.get(digest) ?? "none_left"])
       })
 
-      const rule = Effect.fnUntraced(function* (
+      /** Evaluates the lists with the counters of `states`, and unless it is locked those in the cache; or returns the counters to find first. */
+      const evaluate = (
         list: RuleList,
         step: RuleInput,
         { key_id, now, org_id, session_id }: SpendingStep,
+        states: Map<string, CounterState | "none_left">,
         isLocked: boolean
-      ): Effect.fn.Return<CountedRuling> {
-        if (!list.compiled.hasBudgets && list.shadow?.compiled.hasBudgets !== true)
-          return { ...ruleNewStep(list, step), spends: [] }
-        const digestOf = (counter: string) => digestOfCounter(org_id, counter)
-        const states = new Map<string, CounterState | "none_left">()
+      ): CountedRuling | ReadonlyArray<string> => {
         const useOf = (counter: string): CounterUse => {
-          const digest = digestOf(counter)
+          const digest = digestOf(org_id, counter)
           const state = states.get(digest) ?? (isLocked ? undefined : cache.get(digest))
           if (state === undefined) return "unknown"
           states.set(digest, state)
           return state === "none_left" ? state : state.use
         }
         const metered = { session_id, key_id, now: now.epochMilliseconds }
-        // Each further evaluation knows the counters of at least one more rule.
+        const meters = {
+          live: makeStepMeter("live", metered, useOf),
+          shadow: makeStepMeter("shadow", metered, useOf)
+        }
+        const ruled = ruleNewStep(list, step, meters)
+        const unknown = [...meters.live.unknown, ...meters.shadow.unknown]
+        if (unknown.length > 0) return unknown.map((counter) => digestOf(org_id, counter))
+        const spends = [...(ruled.ruling.spends ?? []), ...(ruled.shadow?.ruling.spends ?? [])]
+        return {
+          ...ruled,
+          spends: spends.map((spend) => {
+            const digest = digestOf(org_id, spend.counter)
+            const state = states.get(digest)
+            return { ...spend, org_id, digest, state: typeof state === "object" ? state : noCounter }
+          })
+        }
+      }
+
+      /** Evaluates the lists until all counters that decide are known: each further evaluation knows those of at least one more rule. */
+      const ruleWithCounters = Effect.fnUntraced(function* (
+        list: RuleList,
+        step: RuleInput,
+        by: SpendingStep,
+        isLocked: boolean
+      ) {
+        const states = new Map<string, CounterState | "none_left">()
         for (;;) {
-          const meters = {
-            live: makeStepMeter("live", metered, useOf),
-            shadow: makeStepMeter("shadow", metered, useOf)
-          }
-          const ruled = ruleNewStep(list, step, meters)
-          const unknown = [...meters.live.unknown, ...meters.shadow.unknown].map(digestOf)
-          if (unknown.length === 0) {
-            const spends = [...(ruled.ruling.spends ?? []), ...(ruled.shadow?.ruling.spends ?? [])]
-            return {
-              ...ruled,
-              spends: spends.map((spend) => {
-                const digest = digestOf(spend.counter)
-                const state = states.get(digest)
-                return { ...spend, org_id, digest, state: typeof state === "object" ? state : noCounter }
-              })
-            }
-          }
-          const found = yield* isLocked ? lockAll(org_id, unknown, now) : findAll(org_id, unknown)
+          const result = evaluate(list, step, by, states, isLocked)
+          if (isRuling(result)) return result
+          const found = yield* isLocked ? lockAll(by.org_id, result, by.now) : findAll(by.org_id, result)
           for (const [digest, state] of found) states.set(digest, state)
         }
       })
 
       return BudgetCounters.of({
-        rule,
+        rule: (list, step, by, isLocked) => {
+          // Without an effect of its own on the way that nearly all steps take.
+          if (!list.compiled.hasBudgets && list.shadow?.compiled.hasBudgets !== true)
+            return Effect.succeed({ ...ruleNewStep(list, step), spends: [] })
+          const cached = isLocked ? [] : evaluate(list, step, by, new Map(), false)
+          return isRuling(cached) ? Effect.succeed(cached) : ruleWithCounters(list, step, by, isLocked)
+        },
         compose: (writes, isLocked) =>
           composeSpends(writes, ({ digest, state }) => (isLocked ? state : (cache.get(digest) ?? state))),
         settle: (counters, written) => {
@@ -231,3 +245,6 @@ export class BudgetCounters extends Context.Service<
     })
   )
 }
+
+const isRuling = (result: CountedRuling | ReadonlyArray<string>): result is CountedRuling =>
+  "ruling" in result

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { updateYaml, withKnownIds } from "../../../src/cli/rules/formatRules.ts"
+import { isUnchanged, updateYaml, withKnownIds } from "../../../src/cli/rules/formatRules.ts"
 import type { ApprovalRule } from "../../../src/domain/approvals/ApprovalRule.ts"
 import { defaultRule } from "../../../src/domain/approvals/defaultRule.ts"
 import { RuleId } from "../../../src/domain/Ids.ts"
@@ -50,5 +50,37 @@ describe("formatRules", () => {
       ids.map(({ id }) => id),
       [first.id, second.id, undefined]
     )
+  })
+
+  it("a budget keeps its notation in a file while it is the same, and gets no second one when it changes", () => {
+    const budget = { per: "session", window_seconds: 3600, count: 3, sum: null, by: [] } as const
+    const current = (count: number): ApprovalRule => ({
+      ...defaultRule,
+      id: RuleId.make(`rul_${"1".repeat(32)}`),
+      tool: "pay",
+      effect: "allow",
+      budgets: [{ ...budget, count }]
+    })
+    const file = `rules:
+  - id: rul_${"1".repeat(32)}
+    tool: pay # Small ones
+    effect: allow
+    budget: { per: session, window_seconds: 3600, count: 3 }
+`
+    const same = updateYaml(file, [current(3)])
+    assert.include(same, "budget: { per: session, window_seconds: 3600, count: 3 }")
+    assert.notInclude(same, "budgets:")
+    assert.include(updateYaml(file.replace(/- id: .*\n\s+/, "- "), [current(3)]), "budget: {")
+    const changed = updateYaml(same ?? "", [current(5)])
+    assert.notInclude(changed, "budget:")
+    assert.include(changed, "# Small ones")
+    assert.match(changed ?? "", /budgets:\s+- per: session\s+window_seconds: 3600\s+count: 5\n/)
+    const given = {
+      tool: "pay",
+      effect: "allow",
+      budget: { per: "session", window_seconds: 3600, count: 3 }
+    } as const
+    assert.isTrue(isUnchanged([given], [current(3)]))
+    assert.isFalse(isUnchanged([given], [current(4)]))
   })
 })

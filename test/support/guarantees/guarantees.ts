@@ -36,6 +36,7 @@ export const guarantees: ReadonlyArray<Guarantee> = [
       ...tests(
         "test/server/approvals/BudgetCounters/twoReplicas",
         "BudgetCounters › two replicas > of 64 steps at once, as many are allowed as the count of the budget, and none later",
+        "BudgetCounters › two replicas > replicas that take turns with one counter count the steps of each other",
         "BudgetCounters › two replicas > three budgets at once each keep their bound, by decimal sums",
         "BudgetCounters › two replicas > a step that is submitted 64 times at once is counted once"
       ),

@@ -36,13 +36,15 @@ export const BudgetsField = ({
         The rule allows a step only while it fits all of them; else the next rule decides. A step that is
         allowed counts until its window has passed.
       </p>
-      <datalist id={`${id}-pointers`}>
-        {[...suggestions.keys()].map((pointer) => (
-          <option key={pointer} value={pointer}>
-            {pointer}
-          </option>
-        ))}
-      </datalist>
+      {drafts.length === 0 ? null : (
+        <datalist id={`${id}-pointers`}>
+          {[...suggestions.keys()].map((pointer) => (
+            <option key={pointer} value={pointer}>
+              {pointer}
+            </option>
+          ))}
+        </datalist>
+      )}
       {drafts.map((draft, index) => {
         const parsed = fromBudgetDraft(draft)
         const fault = showsFaults && Result.isFailure(parsed) ? parsed.failure : undefined

@@ -63,6 +63,19 @@ layer(layerTwoReplicas, { excludeTestServices: true, timeout: "60 seconds" })(
       })
     )
 
+    it.effect("replicas that take turns with one counter count the steps of each other", () =>
+      Effect.gen(function* () {
+        const { submit } = yield* team("turns", [{ per: "organization", window_seconds: 3600, count: 5 }])
+        const decisions = yield* Effect.forEach(Arr.range(0, 7), (index) =>
+          Effect.map(submit(index, `step ${index}`, 1), ({ decision }) => decision)
+        )
+        assert.deepStrictEqual(decisions, [
+          ...Arr.makeBy(5, () => "allow" as const),
+          ...Arr.makeBy(3, () => "reject" as const)
+        ])
+      })
+    )
+
     it.effect("three budgets at once each keep their bound, by decimal sums", () =>
       Effect.gen(function* () {
         const { submit } = yield* team("sum", [
