@@ -178,6 +178,31 @@ COMMENT ON COLUMN approval_mail.entry_id IS 'Entry of the audit log that the ema
 COMMENT ON COLUMN approval_mail.key_id IS 'API key whose address receives the email.';
 COMMENT ON COLUMN approval_mail.occurred_at IS 'When the event happened.';
 
+CREATE TABLE approval_messages (
+  org_id text COLLATE "C" NOT NULL,
+  approval_id text COLLATE "C" NOT NULL,
+  number integer NOT NULL,
+  session_id text COLLATE "C" NOT NULL,
+  sender text NOT NULL,
+  sent_by_id text COLLATE "C" NOT NULL,
+  sent_by_name text NOT NULL,
+  sent_at timestamp with time zone NOT NULL,
+  text text NOT NULL,
+  CONSTRAINT approval_messages_pkey PRIMARY KEY (org_id, approval_id, number),
+  CONSTRAINT approval_messages_sender_check CHECK ((sender = ANY (ARRAY['reviewer'::text, 'agent'::text])))
+);
+CREATE INDEX approval_messages_session ON approval_messages USING btree (org_id, session_id);
+COMMENT ON TABLE approval_messages IS 'Messages between reviewers and the agent about a pending approval.';
+COMMENT ON COLUMN approval_messages.org_id IS 'Organization that owns the row.';
+COMMENT ON COLUMN approval_messages.approval_id IS 'Approval that the message is about.';
+COMMENT ON COLUMN approval_messages.number IS 'Position in the conversation, from 1 without gaps.';
+COMMENT ON COLUMN approval_messages.session_id IS 'Session of the approval.';
+COMMENT ON COLUMN approval_messages.sender IS 'Who speaks: reviewer or agent.';
+COMMENT ON COLUMN approval_messages.sent_by_id IS 'API key that sent it.';
+COMMENT ON COLUMN approval_messages.sent_by_name IS 'Name of that key at the time.';
+COMMENT ON COLUMN approval_messages.sent_at IS 'When it was sent.';
+COMMENT ON COLUMN approval_messages.text IS 'The text, redacted.';
+
 CREATE TABLE approval_rules (
   org_id text COLLATE "C" NOT NULL,
   revision bigint NOT NULL,
@@ -237,8 +262,12 @@ CREATE TABLE approvals (
   rule_summary text,
   agent_summary text,
   arguments_line text,
+  changes_requested boolean DEFAULT false NOT NULL,
+  newest_question integer DEFAULT 0 NOT NULL,
+  newest_answer integer DEFAULT 0 NOT NULL,
   CONSTRAINT approvals_pkey PRIMARY KEY (org_id, approval_id),
-  CONSTRAINT approvals_check CHECK (((status <> 'approved'::text) OR (quorum IS NULL) OR (approvals_given >= approvals_required))),
+  CONSTRAINT approvals_check CHECK (((status = 'rejected'::text) OR (NOT changes_requested))),
+  CONSTRAINT approvals_check1 CHECK (((status <> 'approved'::text) OR (quorum IS NULL) OR (approvals_given >= approvals_required))),
   CONSTRAINT approvals_decision_source_check CHECK ((decision_source = ANY (ARRAY['human'::text, 'timeout'::text, 'session_closed'::text]))),
   CONSTRAINT approvals_outcome_check CHECK ((outcome = ANY (ARRAY['allow'::text, 'reject'::text]))),
   CONSTRAINT approvals_proposal_check CHECK (((proposed_digest IS NULL) OR (status = 'rejected'::text))),
@@ -296,6 +325,9 @@ COMMENT ON COLUMN approvals.proposal_step_id IS 'Step that the proposal has allo
 COMMENT ON COLUMN approvals.rule_summary IS 'What the step does: the template of the rule with the arguments; null: the rule has no template.';
 COMMENT ON COLUMN approvals.agent_summary IS 'What the agent claims that the step does; null: it claims nothing.';
 COMMENT ON COLUMN approvals.arguments_line IS 'The most important arguments on one line, for lists; null: there are none.';
+COMMENT ON COLUMN approvals.changes_requested IS 'Whether it was rejected by requesting changes.';
+COMMENT ON COLUMN approvals.newest_question IS 'Number of the newest message of a reviewer; 0: none.';
+COMMENT ON COLUMN approvals.newest_answer IS 'Number of the newest message of the agent; 0: none.';
 
 CREATE TABLE audit_chain (
   org_id text COLLATE "C" NOT NULL,

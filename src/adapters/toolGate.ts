@@ -1,6 +1,11 @@
 import type { Duration } from "../client/connect/Duration.ts"
 import { type GovernedDecision, stepHeaders } from "../client/connect/govern.ts"
-import type { Claim, GovernedStep, StepRequest } from "../client/connect/generated/Operations.ts"
+import type {
+  ApprovalMessage,
+  Claim,
+  GovernedStep,
+  StepRequest
+} from "../client/connect/generated/Operations.ts"
 import { newIdempotencyKey } from "../client/connect/idempotencyKey.ts"
 import {
   type ExecutionFault,
@@ -14,7 +19,7 @@ import { isProblem, type Problem } from "../client/connect/Problem.ts"
 import type { Clock } from "../client/connect/wait.ts"
 import type { CountersignClient } from "../client/connect.ts"
 import { isUnavailable } from "../client/isTransient.ts"
-import { rejectionCause } from "../domain/approvals/describeDecision.ts"
+import { describeQuestion, PASSED_TO_MODEL, rejectionCause } from "../domain/approvals/describeDecision.ts"
 import { callStepId, repeatedStepId } from "../domain/approvals/callStepId.ts"
 import { CallMap } from "./toolGate/CallMap.ts"
 import { describeDenial, describeHeld, describePending, describeProblem } from "./toolGate/messages.ts"
@@ -49,7 +54,7 @@ export interface GateFault {
 /** Settings of every adapter. `Context` is the framework's description of the run. */
 export interface GateSettings<Context = undefined> {
   /** The client: `connect({ url, key })`, with a key of the preset `runtime`. */
-  readonly client: Pick<CountersignClient, "govern" | "sessions">
+  readonly client: Pick<CountersignClient, "approvals" | "govern" | "sessions">
   /** ID of the agent session that the steps belong to, or how to find it for a run. Resume a run with the session that it began with. */
   readonly session: string | ((context: Context) => string | Promise<string>)
   /** The class of actions that rules match, by tool. Default: `write` for every tool. */
@@ -88,6 +93,15 @@ export interface GateSettings<Context = undefined> {
    * the rule's own windows end.
    */
   readonly timeout?: Duration
+  /**
+   * Answers a message that a reviewer sends while a call waits, as in `govern`. With `undefined`, and by default, the model gets it: the call is
+   * denied with the reviewer's question ({@link DenialCause} `question`), and stays pending. The same call goes on waiting for the decision.
+   */
+  readonly onMessage?: (
+    message: ApprovalMessage,
+    call: ToolCall,
+    context: Context
+  ) => string | undefined | Promise<string | undefined>
   /** Whether results of tools are recorded with the outcome. Default: `true`. Otherwise only success or failure, and the error, are. */
   readonly recordResults?: boolean
   /**
@@ -113,6 +127,7 @@ export type GateOptions<Context = undefined> = GateSettings<Context> &
  * - `executed`: the step has an outcome already, so the call is not executed again;
  * - `executing`: another process has claimed the step and executes it;
  * - `unknown`: the step may have been executed. A person finds out, in the console or with `executions.resolve`;
+ * - `question`: a reviewer asks about the call, which still waits. Nothing was rejected: the same call goes on waiting;
  * - `unreachable`: the service gave no answer;
  * - `refused`: the service refused the request, such as for a wrong key or a closed session.
  */
@@ -124,6 +139,7 @@ export type DenialCause =
   | "executed"
   | "executing"
   | "unknown"
+  | "question"
   | "unreachable"
   | "refused"
 
@@ -230,6 +246,16 @@ export const FAULTS: Readonly<Record<GateFault["operation"], string>> = {
   report: "no record of the outcome of"
 }
 
+/** Ends the wait for a decision: a reviewer asks something that the model is to answer. */
+class AskedByReviewer extends Error {
+  readonly pending: GovernedStep
+
+  constructor(pending: GovernedStep) {
+    super("A reviewer asks about the call")
+    this.pending = pending
+  }
+}
+
 /** What the gate knows about a call. */
 interface CallState {
   /** Identifies the request for a claim. */
@@ -251,6 +277,7 @@ export const makeToolGate = <Context = undefined>(
     leaseSeconds,
     onClaim,
     onFault = warn,
+    onMessage,
     recordResults = true,
     repeatedIds = "executed",
     whenUnreachable = "deny"
@@ -258,6 +285,8 @@ export const makeToolGate = <Context = undefined>(
   const states = new WeakMap<ToolCall, CallState>()
   /** Calls whose tools have suspended their runs, by session and step. */
   const suspended = new CallMap<CallState>()
+  /** Steps that wait while the model has a reviewer's question, by session and content. */
+  const questioned = new CallMap<string>()
 
   const stateOf = (call: ToolCall, claimKey?: string): CallState => {
     const known = states.get(call)
@@ -292,7 +321,9 @@ export const makeToolGate = <Context = undefined>(
     const id = await sessionOf(context)
     const content = stepOf(call, context)
     const callId = stepIdOf(call, context)
-    let step_id = await callStepId(callId)
+    // A model that repeats a call gives it another ID.
+    const known = questioned.size === 0 ? undefined : questioned.take(await contentKey(id, content))
+    let step_id = known ?? (await callStepId(callId))
     for (let repeat = 1; ; repeat++) {
       const place = `${id} ${step_id}`
       // The tool goes on that has suspended its run.
@@ -300,7 +331,11 @@ export const makeToolGate = <Context = undefined>(
       const state = resumed ?? stateOf(call, askOptions.claimKey)
       try {
         const payload = { step_id, ...content, ...claimOf(call, askOptions) }
-        const decision = await decideStep(id, payload, state.key, askOptions)
+        const decision = await decideStep(id, payload, state.key, askOptions, (message) =>
+          onMessage?.(message, call, context)
+        )
+        if (decision.messages !== undefined && askOptions.wait !== false)
+          questioned.set(await contentKey(id, content), step_id)
         states.set(call, state)
         return decision
       } catch (error) {
@@ -327,7 +362,8 @@ export const makeToolGate = <Context = undefined>(
     id: string,
     payload: StepRequest,
     idempotencyKey: string | undefined,
-    { signal, wait = true }: AskOptions
+    { signal, wait = true }: AskOptions,
+    answer: (message: ApprovalMessage) => string | undefined | Promise<string | undefined>
   ): Promise<GovernedStep | GovernedDecision> => {
     const callOptions = signal === undefined ? {} : { signal }
     const headers = stepHeaders(payload, idempotencyKey)
@@ -338,22 +374,49 @@ export const makeToolGate = <Context = undefined>(
       return await client.govern(id, payload, {
         ...callOptions,
         ...(idempotencyKey === undefined ? {} : { idempotencyKey }),
-        ...(timeout === undefined ? {} : { timeout })
+        ...(timeout === undefined ? {} : { timeout }),
+        onMessage: async (message, pending) => {
+          const text = await answer(message)
+          if (text === undefined) throw new AskedByReviewer(pending)
+          return text
+        }
       })
     } catch (error) {
+      if (error instanceof AskedByReviewer) return error.pending
       if (!isProblem(error, "DECISION_TIMEOUT")) throw error
       return retryUnavailable(step, { signal, retries: ASK_RETRIES })
     }
   }
 
-  const verdictOf = (decision: GovernedStep | GovernedDecision): Verdict => {
+  const verdictOf = async (
+    decision: GovernedStep | GovernedDecision,
+    { signal, wait = true }: AskOptions
+  ): Promise<Verdict> => {
     if (decision.decision === "allow") return { verdict: "allow", decision, claim: decision.claim }
     if (decision.decision === "pending") {
+      const { approval_id, messages } = decision
+      if (wait && messages !== undefined && approval_id !== null) {
+        await confirmPassed(approval_id, signal)
+        return {
+          verdict: "deny",
+          cause: "question",
+          message: describeQuestion(approval_id, messages),
+          decision,
+          problem: undefined
+        }
+      }
       return { verdict: "pending", message: describePending(decision), decision }
     }
     const cause = rejectionCause(decision.decision_source)
     const message = describeDenial(cause, decision)
     return { verdict: "deny", cause, message, decision, problem: undefined }
+  }
+
+  /** Tells the reviewers that the model has their messages. If that fails, it gets them again. */
+  const confirmPassed = async (approval_id: string, signal: AbortSignal | undefined): Promise<void> => {
+    const input = { params: { id: approval_id }, payload: { text: PASSED_TO_MODEL } }
+    await client.approvals.sendMessage(input, signal === undefined ? {} : { signal }).catch(() => undefined)
+    signal?.throwIfAborted()
   }
 
   const faultOf =
@@ -387,7 +450,7 @@ export const makeToolGate = <Context = undefined>(
 
   const ask: ToolGate<Context>["ask"] = async (call, context, askOptions = {}) => {
     try {
-      const verdict = verdictOf(await decide(call, context, askOptions))
+      const verdict = await verdictOf(await decide(call, context, askOptions), askOptions)
       const state = stateOf(call)
       const claim = verdict.verdict === "allow" ? verdict.claim : undefined
       state.claim = claim
@@ -453,6 +516,10 @@ export const makeToolGate = <Context = undefined>(
     }
   }
 }
+
+/** Finds the step of a call that the model makes again. */
+const contentKey = async (session: string, content: Omit<StepRequest, "step_id">): Promise<string> =>
+  `${session} ${await repeatedStepId("", content, 1)}`
 
 const statusOf = (problem: Problem): number => ("status" in problem ? problem.status : 0)
 

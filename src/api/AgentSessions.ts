@@ -21,7 +21,7 @@ import {
   RequestBody
 } from "./Middleware.ts"
 import { listOrder, searchWords } from "./listQuery.ts"
-import { page, pageQuery } from "./Pagination.ts"
+import { numberCursor, page, pageQuery } from "./Pagination.ts"
 import {
   CursorExpired,
   InsufficientScope,
@@ -221,7 +221,13 @@ export class AgentSessionsApi extends HttpApiGroup.make("sessions")
     HttpApiEndpoint.post("step", "/:id/steps", {
       params: { id: SessionId.annotateKey({ description: "The agent session's ID." }) },
       query: {
-        wait_seconds: waitSeconds(MAX_STEP_WAIT_SECONDS, 0)
+        wait_seconds: waitSeconds(MAX_STEP_WAIT_SECONDS, 0),
+        after_message: Schema.optionalKey(
+          numberCursor(
+            "Number of the last message about the step's approval that the agent has seen. `messages` of the answer then has later ones, and a request that waits returns when there are any. Default: those that the agent has not answered, and a request that waits returns when another one comes.",
+            "the number of a message, in decimal digits"
+          )
+        )
       },
       headers: claimHeaders,
       payload: StepRequest,
@@ -245,7 +251,7 @@ export class AgentSessionsApi extends HttpApiGroup.make("sessions")
             "Asks for a decision before the agent acts. The first rule that matches decides `allow` or `reject`, or requires approval by a person; then the decision is `pending` and `approval_id` is set.",
             "The session must belong to the key: see `SESSION_OF_ANOTHER_KEY`.",
             "Idempotent: the same step sent again returns its current decision. With a different tool, action class or arguments it fails with 409 `STEP_MISMATCH`.",
-            "With `wait_seconds`, the request waits for the decision of a step that is pending, and is answered as soon as it is made. If the time is over, the decision is still `pending`: send the request again. Many proxies end a request after 60 seconds.",
+            "With `wait_seconds`, the request waits for the decision of a step that is pending, and is answered as soon as it is made, or a reviewer sends a message. If the time is over, the decision is still `pending`: send the request again. Many proxies end a request after 60 seconds.",
             "With `claim`, an allowed step is claimed for this caller alone, at no further cost. A step that is claimed gets no further `allow`: repeating it fails with 409 `STEP_ALREADY_CLAIMED`, unless the rules reject it now.",
             "Body limit: 4 MiB."
           ].join(" ")

@@ -4,6 +4,7 @@ import { Decision } from "../domain/approvals/Approval.ts"
 import { documented } from "../domain/documented.ts"
 import { documentedEnum } from "../domain/documentedEnum.ts"
 import { ApprovalId } from "../domain/Ids.ts"
+import { hasVisibleText } from "../domain/VisibleText.ts"
 import { ApprovalSnapshot } from "./SessionStream.ts"
 import { Comment } from "./Text.ts"
 
@@ -20,6 +21,17 @@ const withoutDuplicates = Schema.makeFilter((ids: ReadonlyArray<string>) => {
   return true
 })
 
+/** Refuses a request for changes without an instruction. */
+export const withInstruction = Schema.makeFilter(
+  ({ comment, decision }: { readonly comment?: string | null; readonly decision: Decision }) =>
+    decision === "request_changes" && !hasVisibleText(comment ?? "")
+      ? {
+          path: ["comment"],
+          issue: "Expected a comment that says what to change, because `decision` is `request_changes`"
+        }
+      : undefined
+)
+
 export const DecideManyRequest = Schema.Struct({
   approval_ids: Schema.Array(ApprovalId)
     .check(Schema.isMinLength(1), Schema.isMaxLength(MAX_DECISIONS), withoutDuplicates)
@@ -29,12 +41,15 @@ export const DecideManyRequest = Schema.Struct({
     }),
   decision: Decision.annotateKey({ description: "The verdict on each of them." }),
   comment: Schema.optionalKey(Schema.NullOr(Comment)).annotateKey({
-    description: "A comment for the record of each of them, at most 4,000 characters. Default null."
+    description:
+      "A comment for the record of each of them, at most 4,000 characters. Required with `request_changes`. Default null."
   })
-}).annotate({
-  identifier: "DecideManyRequest",
-  description: "A person's verdict on several approvals. It is attributed to the API key that sends it."
 })
+  .annotate({
+    description: "A person's verdict on several approvals. It is attributed to the API key that sends it."
+  })
+  .check(withInstruction)
+  .annotate({ identifier: "DecideManyRequest" })
 export type DecideManyRequest = typeof DecideManyRequest.Type
 
 const RefusalCode = documentedEnum({

@@ -4,6 +4,7 @@ import { HttpApiSchema, OpenApi } from "effect/http-api"
 import { OutcomeStatus, StepDecision, StepDecisionSource } from "../domain/approvals/AgentSession.ts"
 import { documentedEnum } from "../domain/documentedEnum.ts"
 import { Approval, argumentMembers } from "../domain/approvals/Approval.ts"
+import { ApprovalMessage } from "../domain/approvals/ApprovalMessage.ts"
 import { ApprovalId, ClaimId, GrantId, RuleId, SessionId, StepId } from "../domain/Ids.ts"
 import { SessionEventType } from "../domain/approvals/SessionEvent.ts"
 import { Actor } from "../domain/identity/Principal.ts"
@@ -106,6 +107,17 @@ export const ApprovalTransitionedEvent = Schema.Struct({
     "An approval was requested, is about to expire, was escalated, got one of several approvals, or closed."
 })
 
+export const ApprovalMessageEvent = Schema.Struct({
+  ...common,
+  type: Schema.Literal("approval:message").annotateKey({ description: "Always `approval:message`." }),
+  step_id: stepId,
+  approval_id: ApprovalId.annotateKey({ description: "The approval that the message is about." }),
+  message: ApprovalMessage.annotateKey({ description: "The message." })
+}).annotate({
+  identifier: "ApprovalMessageEvent",
+  description: "A reviewer or the agent sent a message about a pending approval."
+})
+
 export const SessionClosedEvent = Schema.Struct({
   ...common,
   type: Schema.Literal("session:closed").annotateKey({ description: "Always `session:closed`." }),
@@ -117,6 +129,7 @@ export const SessionEvent = Schema.Union([
   ToolOutcomeEvent,
   ToolExecutionEvent,
   ApprovalTransitionedEvent,
+  ApprovalMessageEvent,
   SessionClosedEvent
 ]).annotate({ identifier: "SessionEvent", description: "One event of a session. `type` tells which." })
 export type SessionEvent = typeof SessionEvent.Type

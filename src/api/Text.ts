@@ -1,8 +1,9 @@
 import { Schema } from "effect"
 import { JsonValue } from "../domain/json/JsonValue.ts"
+import { MAX_MESSAGE_LENGTH } from "../domain/approvals/ApprovalMessage.ts"
 import { documented } from "../domain/documented.ts"
 import { MAX_URL_LENGTH } from "../domain/network/PublicUrl/UrlRefusal.ts"
-import { isPersonName, isVisibleLine } from "../domain/VisibleText.ts"
+import { hasVisibleText, isPersonName, isVisibleLine } from "../domain/VisibleText.ts"
 
 /** A name that people read: 1 to 200 visible characters on one line. */
 export const Name = Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(200), isVisibleLine)
@@ -20,6 +21,13 @@ export const publicUrl = documented<string>({ format: "uri", minLength: 1, maxLe
 
 /** A person's or agent's remark: at most 4,000 characters. */
 export const Comment = Schema.String.check(Schema.isMaxLength(4_000))
+
+/** A message of a person or an agent: 1 to 4,000 characters, one of which is visible. */
+export const Message = Schema.String.check(
+  Schema.isMinLength(1),
+  Schema.isMaxLength(MAX_MESSAGE_LENGTH),
+  Schema.makeFilter(hasVisibleText, { expected: "a text with a visible character" })
+)
 
 /** An agent's own summary of a step: at most 500 characters. */
 export const Summary = Schema.String.check(Schema.isMaxLength(500))

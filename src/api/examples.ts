@@ -353,7 +353,22 @@ const approvalSnapshot = {
   decided_at: null,
   decided_by: null,
   comment: null,
+  changes_requested: false,
   proposal: null
+}
+const message = {
+  number: 1,
+  sender: "reviewer",
+  sent_by: ada,
+  sent_at: "2026-11-21T05:01:10.000Z",
+  text: "Which photo shows the damage?"
+}
+const answerToIt = {
+  number: 2,
+  sender: "agent",
+  sent_by: agent,
+  sent_at: "2026-11-21T05:01:14.500Z",
+  text: "The second one of ticket T-1024: the box is torn."
 }
 const counterProposal = {
   arguments: { order: "4711", amount: 20 },
@@ -753,6 +768,7 @@ export const schemaExamples: Readonly<Record<string, Schema.Json>> = {
     decision_source: null,
     decided_by: null,
     comment: null,
+    changes_requested: false,
     grant_id: null,
     expires_at: "2026-11-21T06:00:02.250Z",
     arguments_digest: digest,
@@ -791,6 +807,9 @@ export const schemaExamples: Readonly<Record<string, Schema.Json>> = {
   Approval: decidedApproval,
   ApprovalSnapshot: approvalSnapshot,
   CounterProposal: counterProposal,
+  NewMessage: { text: message.text },
+  ApprovalMessage: message,
+  Messages: { messages: [message, answerToIt] },
   DecideRequest: { decision: "approve", comment: "Order 4711 was damaged." },
   DecidedApproval: { ...decidedApproval, grant: { ...grant, uses: 0, last_used_at: null } },
   NewGrant: newGrant,

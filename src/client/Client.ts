@@ -5,10 +5,10 @@ import { HttpApiClient, type HttpApiEndpoint, HttpApiMiddleware } from "effect/h
 import { Api } from "../api/Api.ts"
 import { Authentication } from "../api/Authorization.ts"
 import { Idempotent, RepeatableByKey } from "../api/Middleware.ts"
-import type { SessionEvent } from "../api/SessionStream.ts"
+import type { ApprovalSnapshot, SessionEvent } from "../api/SessionStream.ts"
 import type { EffectCalls } from "./Call.ts"
 import { apiKey, baseUrl, type ClientOptions } from "./ClientOptions.ts"
-import { makeApprovalWaits } from "./connect/approvalWaits.ts"
+import { changeOf, makeApprovalWaits } from "./connect/approvalWaits.ts"
 import { makeFollower } from "./connect/sessionEvents.ts"
 import { type Execute, type Govern, makeExecute, makeGovern } from "./govern.ts"
 import { hideFailedRequest, hideRequest, type RequestError } from "./hideRequest.ts"
@@ -91,10 +91,8 @@ const make = Effect.fnUntraced(function* (options: Omit<ClientLayerOptions, "key
       })
       .pipe(Effect.mapError(hideFailedRequest("stream")))
   const follower = makeFollower<SessionEvent>()
-  const waits = makeApprovalWaits(follower, (event) =>
-    event.type === "approval:decided" ? event.approval : undefined
-  )
-  const govern = makeGovern(calls.sessions.step, waits, open)
+  const waits = makeApprovalWaits(follower, changeOf<ApprovalSnapshot>)
+  const govern = makeGovern({ ...calls.sessions, ...calls.approvals }, waits, open)
   return {
     ...calls,
     stream: makeStream(follower, open),

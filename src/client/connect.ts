@@ -1,5 +1,5 @@
 import { apiKey, baseUrl, type ClientOptions } from "./ClientOptions.ts"
-import { makeApprovalWaits } from "./connect/approvalWaits.ts"
+import { changeOf, makeApprovalWaits } from "./connect/approvalWaits.ts"
 import { call, type CallDefaults } from "./connect/call.ts"
 import type { CallOptions } from "./connect/CallOptions.ts"
 import { callPromise, pagePromise } from "./connect/CallPromise.ts"
@@ -16,6 +16,7 @@ import {
 } from "./connect/execute.ts"
 import { eventSource } from "./connect/eventSource.ts"
 import type {
+  ApprovalMessage,
   ApprovalSnapshot,
   GovernedStep,
   Operations,
@@ -117,9 +118,7 @@ export const connect = (options: ClientOptions = {}): CountersignClient => {
   const operations = groups as unknown as Operations
 
   const follower = makeFollower<SessionEvent>()
-  const waits = makeApprovalWaits(follower, (event) =>
-    event.type === "approval:decided" ? event.approval : undefined
-  )
+  const waits = makeApprovalWaits(follower, changeOf<ApprovalSnapshot>)
   const close = async () => closing.close()
   const client: CountersignClient = {
     ...operations,
@@ -131,11 +130,17 @@ export const connect = (options: ClientOptions = {}): CountersignClient => {
         unlink()
       }
     },
-    async govern(id, step, { acceptProposal, idempotencyKey, signal: given, ...limits } = {}) {
+    async govern(id, step, { acceptProposal, idempotencyKey, onMessage, signal: given, ...limits } = {}) {
       const { signal, unlink } = linkSignals(closing.during("govern"), given)
       const headers = stepHeaders(step, idempotencyKey)
       try {
-        return await govern<StepRequest["arguments"], StepRequest, GovernedStep, ApprovalSnapshot>(
+        return await govern<
+          StepRequest["arguments"],
+          StepRequest,
+          GovernedStep,
+          ApprovalSnapshot,
+          ApprovalMessage
+        >(
           {
             clock: systemClock,
             submit: (payload, during) =>
@@ -146,7 +151,9 @@ export const connect = (options: ClientOptions = {}): CountersignClient => {
               if (proposal?.arguments === undefined) return undefined
               const isAccepted = await acceptProposal?.(proposal, rejected)
               return isAccepted === true ? proposedStep(step, step_id, proposal.arguments) : undefined
-            }
+            },
+            reply: async (message, pending) => onMessage?.(message, pending),
+            send: (reply, during) => operations.approvals.sendMessage(reply, { signal: during })
           },
           step,
           { ...limits, signal }

@@ -2,10 +2,11 @@ import { Cause, DateTime, Duration, Effect, Exit, type Schema } from "effect"
 import type { StepRequest } from "../api/AgentSessions.ts"
 import type { ApprovalSnapshot, SessionEvent } from "../api/SessionStream.ts"
 import type { Claim, GovernedStep } from "../domain/approvals/AgentSession.ts"
+import type { ApprovalMessage } from "../domain/approvals/ApprovalMessage.ts"
 import type { CounterProposal } from "../domain/approvals/CounterProposal.ts"
-import { type SessionId, StepId } from "../domain/Ids.ts"
+import { ApprovalId, type SessionId, StepId } from "../domain/Ids.ts"
 import type { CallError, EffectCalls, Operation } from "./Call.ts"
-import type { ApprovalWaits } from "./connect/approvalWaits.ts"
+import type { ApprovalWaits, ReviewerSpoke } from "./connect/approvalWaits.ts"
 import type { DecisionTimeout } from "./connect/DecisionTimeout.ts"
 import { type Execution, type ExecutionFault, renewWhileRunning, reportEnd } from "./connect/execute.ts"
 import { govern, proposedStep, stepHeaders } from "./connect/govern.ts"
@@ -39,6 +40,15 @@ export interface GovernOptions extends Pick<EventStreamOptions, "reconnect"> {
     proposal: CounterProposal,
     rejected: GovernResult
   ) => boolean | Effect.Effect<boolean>
+  /**
+   * Answers a message that a reviewer sends while the step waits. The text that it returns is sent as the agent's answer; with `undefined`, none is.
+   * The wait goes on afterwards: a message decides nothing. Called once for each message that the agent has not answered. Default: messages
+   * get no answer.
+   */
+  readonly onMessage?: (
+    message: ApprovalMessage,
+    pending: GovernedStep
+  ) => string | undefined | Effect.Effect<string | undefined>
 }
 
 /** Why the decision is unknown: a problem of the step, an error of the stream, or a timeout. */
@@ -133,18 +143,21 @@ const never = new AbortController().signal
 const warn = ({ error, operation }: ExecutionFault): Effect.Effect<void> =>
   Effect.logWarning(operation === "renew" ? "A claim was lost" : "An outcome was not recorded", error)
 
-/** Builds `govern` from the step operation and the client's waits. */
+/** Builds `govern` from the operations and the client's waits. */
 export const makeGovern =
   (
-    step: EffectCalls["sessions"]["step"],
-    waits: ApprovalWaits<SessionEvent, ApprovalSnapshot>,
+    {
+      sendMessage,
+      step
+    }: Pick<EffectCalls["sessions"], "step"> & Pick<EffectCalls["approvals"], "sendMessage">,
+    waits: ApprovalWaits<SessionEvent, ApprovalSnapshot | ReviewerSpoke>,
     open: OpenStream
   ): Govern =>
-  (id, payload, { acceptProposal, idempotencyKey, reconnect, timeout } = {}) =>
+  (id, payload, { acceptProposal, idempotencyKey, onMessage, reconnect, timeout } = {}) =>
     Effect.flatMap(makeRuntime, (runtime) => {
       const headers = stepHeaders(payload, idempotencyKey)
       return runtime.promise<GovernResult, GovernError>((signal) =>
-        govern<Schema.Json, StepRequest, GovernedStep, ApprovalSnapshot>(
+        govern<Schema.Json, StepRequest, GovernedStep, ApprovalSnapshot, ApprovalMessage>(
           {
             clock: runtime.clock,
             submit: (request, during) =>
@@ -156,7 +169,13 @@ export const makeGovern =
               const accepted = acceptProposal?.(proposal, rejected) ?? false
               const isAccepted = Effect.isEffect(accepted) ? await runtime.run(accepted, signal) : accepted
               return isAccepted ? proposedStep(payload, StepId.make(step_id), proposal.arguments) : undefined
-            }
+            },
+            reply: async (message, pending) => {
+              const text = onMessage?.(message, pending)
+              return Effect.isEffect(text) ? runtime.run(text, signal) : text
+            },
+            send: ({ params, ...reply }, during) =>
+              runtime.run(sendMessage({ ...reply, params: { id: ApprovalId.make(params.id) } }), during)
           },
           payload,
           {

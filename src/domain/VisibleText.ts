@@ -41,3 +41,8 @@ export const isPersonName = Schema.makeFilter(
     toJsonSchema: () => [{ pattern: VISIBLE_LINE }, true]
   }
 )
+
+const VISIBLE = /[^\p{Z}\p{Cc}\p{Cf}\p{Cs}\p{Default_Ignorable_Code_Point}]/u
+
+/** Whether a text of any number of lines has a character that people see. */
+export const hasVisibleText = (text: string): boolean => VISIBLE.test(text)

@@ -109,6 +109,7 @@ import { loopbackNetworks } from "./admission/Connections.ts"
 import { layerContractHandlers, layerEndUserFeedbackHandlers } from "./contractHandlers.ts"
 import { layerStore } from "./main/layerStore.ts"
 import { Hooks } from "./approvals/Hooks.ts"
+import { Messages } from "./approvals/Messages.ts"
 import { Sessions } from "./approvals/Sessions.ts"
 import { SessionEvents } from "./approvals/SessionEvents.ts"
 import { BudgetCounters } from "./approvals/BudgetCounters.ts"
@@ -220,7 +221,7 @@ export const layerServices = (settings: ServiceSettings) =>
     Layer.provideMerge(Layer.mergeAll(ApiKeys.layer, SessionStream.layer())),
     Layer.merge(
       Layer.mergeAll(
-        Hooks.layer.pipe(Layer.provideMerge(Layer.mergeAll(Sessions.layer, Steps.layer))),
+        Hooks.layer.pipe(Layer.provideMerge(Layer.mergeAll(Sessions.layer, Steps.layer, Messages.layer))),
         Approvals.layer,
         Grants.layer,
         RuleTests.layer,

@@ -31,6 +31,7 @@ import { Claims } from "./approvals/Claims.ts"
 import { DecisionWaits } from "./approvals/DecisionWaits.ts"
 import { Grants } from "./approvals/Grants.ts"
 import { Hooks } from "./approvals/Hooks.ts"
+import { Messages } from "./approvals/Messages.ts"
 import { RuleSuggestions } from "./approvals/RuleSuggestions.ts"
 import { RuleTests } from "./approvals/RuleTests.ts"
 import { Rules } from "./approvals/Rules.ts"
@@ -270,13 +271,16 @@ export const layerContractHandlers = Layer.mergeAll(
             respondAgentSessionPage({ sessions: items, next_cursor })
           ),
         get: ({ params }) => sessions.get(params.id),
-        step: ({ headers, params, payload, query: { wait_seconds = 0 } }) => {
+        step: ({ headers, params, payload, query: { after_message, wait_seconds = 0 } }) => {
           const warnings = stepWarnings(payload.arguments)
-          const ask = steps.check(params.id, payload, headers["idempotency-key"])
+          const ask = steps.check(params.id, payload, {
+            idempotency_key: headers["idempotency-key"],
+            after_message
+          })
           const answer =
             wait_seconds === 0
               ? ask
-              : Effect.flatMap(ask, (first) => waits.untilDecided(first, params.id, wait_seconds, ask))
+              : Effect.flatMap(ask, (first) => waits.untilDecided(first, params.id, { seconds: wait_seconds, after_message }, ask))
           return warnings.length === 0 ? answer : Effect.map(answer, (step) => ({ ...step, warnings }))
         },
         reportOutcome: ({ params, payload }) => steps.complete(params.id, params.step_id, payload),
@@ -301,9 +305,12 @@ export const layerContractHandlers = Layer.mergeAll(
   layerGroup(
     Api,
     "approvals",
-    { approvals: Approvals, limits: RateLimits },
-    (handlers, { approvals, limits }) =>
+    { approvals: Approvals, messages: Messages, limits: RateLimits },
+    (handlers, { approvals, limits, messages }) =>
       handlers.handleAll({
+        listMessages: ({ params, query }) =>
+          Effect.map(messages.list(params.id, query.after ?? 0), (found) => ({ messages: found })),
+        sendMessage: ({ params, payload }) => messages.send(params.id, payload),
         list: ({ query }) =>
           Effect.flatMap(approvals.list(query), ({ items, next_cursor }) =>
             respondApprovalPage({ approvals: items, next_cursor })

@@ -18,7 +18,7 @@ export interface GovernedRun {
   readonly key: string
   /** Waits until a call of the tool with these arguments waits for a person, and decides it. */
   readonly decide: (
-    decision: "approve" | "reject",
+    decision: "approve" | "reject" | "request_changes",
     tool: string,
     options?: {
       readonly comment?: string
@@ -26,6 +26,10 @@ export interface GovernedRun {
       readonly arguments?: Schema.Json
     }
   ) => Promise<void>
+  /** Waits until a call of the tool waits for a person, and sends a message about it. Returns the approval's ID. */
+  readonly say: (tool: string, text: string) => Promise<string>
+  /** The texts of the messages about an approval, each after its sender. */
+  readonly conversation: (approval_id: string) => Promise<ReadonlyArray<string>>
   /** Replaces the rules. */
   readonly replaceRules: (rules: typeof ReplaceApprovalRules.Type.rules) => Effect.Effect<void>
   /** How the session's calls ended, in the order of their reports: `refund succeeded`. */
@@ -86,6 +90,25 @@ export const governedRun = (organization: string) =>
         Effect.runPromise
       )
 
+    const say: GovernedRun["say"] = (tool, text) =>
+      Effect.gen(function* () {
+        const { approvals } = yield* admin.approvals.list({ query: { status: "pending" } })
+        const found = approvals.find((approval) => approval.tool === tool)
+        if (found === undefined) return undefined
+        yield* admin.approvals.sendMessage({ params: { id: found.approval_id }, payload: { text } })
+        return found.approval_id
+      }).pipe(
+        (look) => eventually(look, (id) => id !== undefined),
+        Effect.map(String),
+        Effect.orDie,
+        Effect.runPromise
+      )
+
+    const conversation: GovernedRun["conversation"] = async (id) => {
+      const { messages } = await client.approvals.listMessages({ params: { id } })
+      return messages.map(({ sender, text }) => `${sender}: ${text}`)
+    }
+
     const outcomes = async () => {
       const ended: Array<{ step_id: string; tool: string; status: string }> = []
       await client.sessions.close({ params: { id: session_id } })
@@ -128,7 +151,9 @@ export const governedRun = (organization: string) =>
       session: session_id,
       url: countersign.url,
       key,
+      conversation,
       decide,
+      say,
       replaceRules,
       outcomes,
       executions,

@@ -78,6 +78,55 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("makeTool
     })
   )
 
+  it.effect("denies a call with the reviewer's question, and the same call under another ID waits on", () =>
+    Effect.gen(function* () {
+      const { client, conversation, decide, outcomes, say, session } = yield* governedRun("gate asked")
+      const gate = makeToolGate({ client, session })
+      yield* Effect.promise(async () => {
+        const asked = gate.run(refund("call_1"), undefined, () => assert.fail("nothing was allowed"))
+        const approval = await say("refund", "Why 50?")
+        const denied = await asked
+        if (denied.verdict !== "deny") return assert.fail(denied.verdict)
+        assert.strictEqual(denied.cause, "question")
+        assert.strictEqual(denied.decision?.decision, "pending")
+        assert.include(denied.message, 'A reviewer asks: "Why 50?".')
+        assert.include((await conversation(approval))[1], "agent: Your message was passed to the model")
+        const again = gate.run(refund("call_2"), undefined, () => "refunded")
+        await decide("approve", "refund")
+        assert.deepStrictEqual(await again, { verdict: "executed", result: "refunded" })
+        assert.lengthOf((await client.approvals.list()).approvals, 1)
+        assert.deepStrictEqual(await outcomes(), [{ step_id: "call_1", tool: "refund", status: "succeeded" }])
+      })
+    })
+  )
+
+  it.effect("answers a question by the application, and tells what a person wants changed", () =>
+    Effect.gen(function* () {
+      const { client, conversation, decide, say, session } = yield* governedRun("gate answers")
+      const gate = makeToolGate<string>({
+        client,
+        session,
+        onMessage: async ({ text }, { id }, context) => `${context} ${id}: ${text}`
+      })
+      yield* Effect.promise(async () => {
+        const asked = gate.ask(refund("call_1"), "run")
+        const approval = await say("refund", "Why?")
+        await eventually(async () =>
+          assert.deepStrictEqual(await conversation(approval), ["reviewer: Why?", "agent: run call_1: Why?"])
+        )
+        const paused = await gate.ask(refund("call_2"), "run", { wait: false })
+        assert.strictEqual(paused.verdict, "pending")
+        await decide("request_changes", "refund", { comment: "At most 20", arguments: { amount: 50 } })
+        await decide("request_changes", "refund", { comment: "At most 20", arguments: { amount: 50 } })
+        const verdict = await asked
+        if (verdict.verdict !== "deny") return assert.fail(verdict.verdict)
+        assert.strictEqual(verdict.cause, "person")
+        assert.include(verdict.message, 'What they want changed: "At most 20".')
+        assert.include(verdict.message, "call the tool again with changed arguments")
+      })
+    })
+  )
+
   it.effect("tells the comment of a rejection that another process waited for", () =>
     Effect.gen(function* () {
       const { client, decide, session } = yield* governedRun("gate resumes")

@@ -59,6 +59,7 @@ describe("connect", () => {
       grant_id: null,
       expires_at: null,
       arguments_digest: "0".repeat(64),
+      changes_requested: false,
       proposal: null
     }
     return withServer([{ status: 200, body: step }], async (client, { seen }) => {

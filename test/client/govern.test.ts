@@ -4,15 +4,16 @@ import { HttpClientRequest, HttpClientResponse } from "effect/http"
 import { TestClock } from "effect/testing"
 import type { StepRequest } from "../../src/api/AgentSessions.ts"
 import { InternalError, RateLimited } from "../../src/api/Problems.ts"
-import { SessionEvent } from "../../src/api/SessionStream.ts"
-import type { CallError, Operation } from "../../src/client/Call.ts"
-import { makeApprovalWaits } from "../../src/client/connect/approvalWaits.ts"
+import { type ApprovalSnapshot, SessionEvent } from "../../src/api/SessionStream.ts"
+import type { CallError, EffectCalls, Operation } from "../../src/client/Call.ts"
+import { changeOf, makeApprovalWaits } from "../../src/client/connect/approvalWaits.ts"
 import { makeFollower } from "../../src/client/connect/sessionEvents.ts"
 import { type GovernOptions, makeGovern } from "../../src/client/govern.ts"
 import { proposedStepId } from "../../src/client/connect/govern.ts"
 import type { OpenStream } from "../../src/client/stream.ts"
 import type { GovernedStep } from "../../src/domain/approvals/AgentSession.ts"
-import { ApprovalId, SessionId, StepId } from "../../src/domain/Ids.ts"
+import type { ApprovalMessage } from "../../src/domain/approvals/ApprovalMessage.ts"
+import { ApprovalId, KeyId, SessionId, StepId } from "../../src/domain/Ids.ts"
 import { yieldToPromises } from "./yieldToPromises.ts"
 import { pendingApproval } from "../support/approvals.ts"
 
@@ -33,6 +34,7 @@ const answer = (decision: GovernedStep["decision"]): GovernedStep => ({
   comment: null,
   expires_at: null,
   arguments_digest: "0".repeat(64),
+  changes_requested: false,
   proposal: null
 })
 
@@ -59,6 +61,24 @@ const decided = (number: number, outcome: "allow" | "reject", approval = approva
     }
   })
 
+const message: ApprovalMessage = {
+  number: 1,
+  sender: "reviewer",
+  sent_by: { id: KeyId.make(`key_${"d".repeat(32)}`), name: "Ada" },
+  sent_at: DateTime.makeUnsafe(at),
+  text: "Why?"
+}
+
+const asked: SessionEvent = {
+  id: 3,
+  type: "approval:message",
+  session_id: id,
+  step_id: payload.step_id,
+  occurred_at: DateTime.makeUnsafe(at),
+  approval_id,
+  message
+}
+
 /** `govern` over scripted answers to steps, and a session that sends its events and stays open. */
 const session = (
   answers: ReadonlyArray<Effect.Effect<GovernedStep, CallError<Operation<"sessions", "step">>>>,
@@ -68,9 +88,7 @@ const session = (
   const requested: Array<StepRequest> = []
   let streams = 0
   const follower = makeFollower<SessionEvent>()
-  const waits = makeApprovalWaits(follower, (event) =>
-    event.type === "approval:decided" ? event.approval : undefined
-  )
+  const waits = makeApprovalWaits(follower, changeOf<ApprovalSnapshot>)
   const encode = Schema.encodeSync(Schema.fromJsonString(SessionEvent))
   const text = events.map((event) => `event: ${event.type}\ndata: ${encode(event)}\n\n`).join("")
   const open: OpenStream = () =>
@@ -91,10 +109,17 @@ const session = (
       requested.push(request.payload)
       return answers[calls++] ?? Effect.die("asked too often")
     })
+  const sent: Array<string> = []
+  const sendMessage: EffectCalls["approvals"]["sendMessage"] = ({ payload: { text } }) =>
+    Effect.sync(() => {
+      sent.push(text)
+      return { ...message, number: 2, sender: "agent" as const, text }
+    })
   return {
     streams: () => streams,
     requested,
-    govern: (options?: GovernOptions) => makeGovern(step, waits, open)(id, payload, options)
+    sent,
+    govern: (options?: GovernOptions) => makeGovern({ step, sendMessage }, waits, open)(id, payload, options)
   }
 }
 
@@ -107,6 +132,21 @@ describe("govern of the Effect client", () => {
       const { approval, decision } = yield* govern()
       assert.strictEqual(decision, "allow")
       assert.isTrue(DateTime.isDateTime(approval?.requested_at))
+    })
+  )
+
+  it.effect("answers a reviewer's message by an effect of the caller, and waits on", () =>
+    Effect.gen(function* () {
+      const withMessage = Effect.succeed<GovernedStep>({ ...answer("pending"), messages: [message] })
+      const { govern, sent } = session(
+        [pending, withMessage, Effect.succeed(answer("allow"))],
+        [asked, { ...decided(4, "allow") }]
+      )
+      const result = yield* govern({
+        onMessage: ({ text }, { decision }) => Effect.succeed(`${decision}: ${text}`)
+      })
+      assert.strictEqual(result.decision, "allow")
+      assert.deepStrictEqual(sent, ["pending: Why?"])
     })
   )
 

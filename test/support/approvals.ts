@@ -31,5 +31,6 @@ export const pendingApproval = {
   decided_at: null,
   decided_by: null,
   comment: null,
+  changes_requested: false,
   proposal: null
 } as const satisfies typeof Approval.Encoded

@@ -185,6 +185,8 @@ const after = (view: SessionView, event: SessionEvent): SessionView => {
     // No lease ends in a run, so that only the close of the session follows.
     case "tool:unknown":
     case "tool:retry_allowed":
+    // A message changes no decision.
+    case "approval:message":
       return view
     case "tool:outcome":
       return step === undefined ? view : withStep({ ...step, isCompleted: true })

@@ -5,6 +5,10 @@ const MAX_CALLS = 10_000
 export class CallMap<Value> {
   private readonly values = new Map<string, Value>()
 
+  get size(): number {
+    return this.values.size
+  }
+
   get(key: string): Value | undefined {
     return this.values.get(key)
   }

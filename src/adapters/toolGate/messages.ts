@@ -12,11 +12,15 @@ import {
 } from "../../domain/approvals/describeDecision.ts"
 
 /** Says what rejected a call. */
-export const describeDenial = (cause: RejectionCause, { comment, proposal, reason }: GovernedStep): string =>
+export const describeDenial = (
+  cause: RejectionCause,
+  { changes_requested, comment, proposal, reason }: GovernedStep
+): string =>
   describeRejection({
     cause,
     reason,
     comment,
+    changes_requested,
     proposal:
       proposal?.arguments === undefined
         ? undefined
@@ -24,8 +28,8 @@ export const describeDenial = (cause: RejectionCause, { comment, proposal, reaso
   })
 
 /** Says that a call waits. */
-export const describePending = ({ approval_id, expires_at }: GovernedStep): string =>
-  describeWaiting(String(approval_id), expires_at === null ? null : expires_at.toISOString())
+export const describePending = ({ approval_id, expires_at, messages }: GovernedStep): string =>
+  describeWaiting(String(approval_id), expires_at === null ? null : expires_at.toISOString(), messages)
 
 /** Says that the call was claimed before. */
 export const describeHeld = ({ claimed_at, outcome, state }: StepAlreadyClaimedProblem): string =>

@@ -172,8 +172,8 @@ class Hook {
           message: `${verdict.message} Nothing has been rejected: the same call with the same arguments asks again.`
         }
       }
-      // The service gave no answer, and may have asked a person.
-      if (verdict.verdict === "deny" && verdict.cause === "unreachable") {
+      // The service gave no answer, and may have asked a person; or a reviewer asks the model. The same call goes on with the step.
+      if (verdict.verdict === "deny" && (verdict.cause === "unreachable" || verdict.cause === "question")) {
         state.saveWaiting(waitingKey, call.id, null)
         return { verdict: "deny", message: verdict.message }
       }

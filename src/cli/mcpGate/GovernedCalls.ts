@@ -4,6 +4,7 @@ import { FAULTS, makeToolGate, type ToolCall } from "../../adapters/toolGate.ts"
 import { CallMap } from "../../adapters/toolGate/CallMap.ts"
 import type { ToolEnd } from "../../client/connect/execute.ts"
 import { unknownEnd } from "./callResults.ts"
+import { DEFINITION_CLASS } from "./DefinitionQuestions.ts"
 import { describe } from "./describe.ts"
 import { type GateRun, openRun } from "./GateRun.ts"
 import type { CallEnd, CallRecord, Journal, LeftCall } from "./Journal.ts"
@@ -21,6 +22,10 @@ const LEFT: Readonly<Record<LeftCall["state"], string>> = {
   interrupted: "it is unknown whether it was executed; it is not sent again",
   ended: "it was executed; the same call gets its result"
 }
+
+/** The answer to a message about a changed definition. */
+const NO_AGENT_FOR_DEFINITIONS =
+  "The gate asks about this by itself, so no agent reads messages. Look at the arguments: they have both definitions."
 
 /** The run of the gate, once its session is known. */
 export interface OpenRun {
@@ -64,6 +69,8 @@ export const makeGovernedCalls = Effect.fnUntraced(function* (
   const gate = makeToolGate({
     client,
     session: async () => (await openOnce()).session,
+    onMessage: (_message, { actionClass }) =>
+      actionClass === DEFINITION_CLASS ? NO_AGENT_FOR_DEFINITIONS : undefined,
     onFault: ({ call, error, operation }) => {
       if (operation === "report") isReported = false
       log(`${FAULTS[operation]} ${call.tool} (${call.id}): ${describe(error)}`)

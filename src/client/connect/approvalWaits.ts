@@ -1,10 +1,34 @@
-/** Waits for approvals to close. All waits of a session share one stream: an agent may have many steps pending at once. */
+/** Waits for approvals to close, and for messages about them. All waits of a session share one stream: an agent may have many steps pending at once. */
 import type { StreamOptions } from "../StreamOptions.ts"
 import type { AnySessionEvent, EventSource, SessionFollower } from "./sessionEvents.ts"
 
 /** The members of a closed approval that the waits read, in the form of either client. */
 export interface AnyApproval {
   readonly approval_id: string
+}
+
+/** A reviewer has sent a message about an approval. The step's answer has its text. */
+export interface ReviewerSpoke extends AnyApproval {
+  readonly outcome?: undefined
+}
+
+/** The members of events that the waits read. */
+interface ApprovalEvent<Approval> {
+  readonly type: string
+  readonly approval?: Approval
+  readonly approval_id?: string | null
+  readonly message?: { readonly sender: string }
+}
+
+/** What an event tells an agent that waits: an approval closed, or a reviewer sent a message. Undefined for other events. */
+export const changeOf = <Approval extends AnyApproval>({
+  approval,
+  approval_id,
+  message,
+  type
+}: ApprovalEvent<Approval>): Approval | ReviewerSpoke | undefined => {
+  if (type === "approval:decided") return approval
+  return message?.sender === "reviewer" && typeof approval_id === "string" ? { approval_id } : undefined
 }
 
 /** How to wait for an approval. */
@@ -16,13 +40,10 @@ export interface ApprovalWaitOptions extends Pick<StreamOptions, "reconnect"> {
 /** Listens to the approvals of a session, for one step at a time. */
 export interface ApprovalListener<Approval> {
   /**
-   * Waits for an approval to close. Resolves with `undefined` if the session closed without it, and rejects with the error of the stream.
+   * Waits for a change of an approval. Resolves with `undefined` if the session closed without it, and rejects with the error of the stream.
    * The stream has the `reconnect` of the wait that opens it.
    */
-  readonly closing: (
-    approval_id: string | null,
-    options: ApprovalWaitOptions
-  ) => Promise<Approval | undefined>
+  readonly change: (approval_id: string | null, options: ApprovalWaitOptions) => Promise<Approval | undefined>
   /** Also reads the events before the latest one, from the oldest that is retained. */
   readonly rewind: () => void
   /** Stops to listen. */
@@ -42,7 +63,7 @@ export interface ApprovalWaits<Event extends AnySessionEvent, Approval> {
 interface Interest<Approval> {
   /** The latest event when it began; undefined for all that are retained. */
   after: number | undefined
-  /** Receives approvals as they close. */
+  /** Receives changes of approvals. */
   receive: (approval: Approval) => void
   /** Ends its wait; undefined while it does not wait. */
   settle: ((outcome: { readonly error?: unknown }) => void) | undefined
@@ -54,10 +75,10 @@ interface Session<Approval> {
   stream: AbortController | undefined
 }
 
-/** Creates the waits of a client. `closedBy` returns the approval that an event closes. */
+/** Creates the waits of a client. `changeIn` returns the change of an approval that an event reports. */
 export const makeApprovalWaits = <Event extends AnySessionEvent, Approval extends AnyApproval>(
   follower: SessionFollower<Event>,
-  closedBy: (event: Event) => Approval | undefined
+  changeIn: (event: Event) => Approval | undefined
 ): ApprovalWaits<Event, Approval> => {
   type Source = EventSource<Event>
   const sessions = new Map<string, Session<Approval>>()
@@ -79,7 +100,7 @@ export const makeApprovalWaits = <Event extends AnySessionEvent, Approval extend
       ...(reconnect === undefined ? {} : { reconnect })
     }
     for await (const event of follower.stream(source, id, options, signal)) {
-      const approval = closedBy(event)
+      const approval = changeIn(event)
       if (approval === undefined) continue
       for (const interest of session.interests) interest.receive(approval)
     }
@@ -116,16 +137,16 @@ export const makeApprovalWaits = <Event extends AnySessionEvent, Approval extend
     const session: Session<Approval> = sessions.get(id) ?? { interests: new Set(), stream: undefined }
     sessions.set(id, session)
     // While the step is requested, the ID of its approval is not known yet.
-    let closed = new Map<string, Approval>()
-    const keep = (approval: Approval) => void closed.set(approval.approval_id, approval)
+    let changed = new Map<string, Approval>()
+    const keep = (approval: Approval) => void changed.set(approval.approval_id, approval)
     const interest: Interest<Approval> = { after: follower.lastSeen(id), receive: keep, settle: undefined }
     session.interests.add(interest)
 
-    const closing: ApprovalListener<Approval>["closing"] = (approval_id, { reconnect, signal }) =>
+    const change: ApprovalListener<Approval>["change"] = (approval_id, { reconnect, signal }) =>
       new Promise<Approval | undefined>((resolve, reject) => {
         signal.throwIfAborted()
-        const found = closed.get(approval_id ?? "")
-        closed = new Map()
+        const found = changed.get(approval_id ?? "")
+        changed = new Map()
         const finish = (settle: () => void) => {
           signal.removeEventListener("abort", abort)
           interest.settle = undefined
@@ -146,7 +167,7 @@ export const makeApprovalWaits = <Event extends AnySessionEvent, Approval extend
       })
 
     return {
-      closing,
+      change,
       rewind: () => {
         interest.after = undefined
       },

@@ -1,10 +1,16 @@
 import { hasCode, isUnavailable, requestedDelay } from "../isTransient.ts"
 import type { StreamOptions } from "../StreamOptions.ts"
-import type { AnyApproval, ApprovalListener } from "./approvalWaits.ts"
+import type { AnyApproval, ApprovalListener, ReviewerSpoke } from "./approvalWaits.ts"
 import type { CallOptions } from "./CallOptions.ts"
 import { DecisionTimeout } from "./DecisionTimeout.ts"
 import { type Duration, toMillis } from "./Duration.ts"
-import type { ApprovalSnapshot, CounterProposal, GovernedStep, StepRequest } from "./generated/Operations.ts"
+import type {
+  ApprovalMessage,
+  ApprovalSnapshot,
+  CounterProposal,
+  GovernedStep,
+  StepRequest
+} from "./generated/Operations.ts"
 import { newIdempotencyKey } from "./idempotencyKey.ts"
 import { type Clock, linkSignals } from "./wait.ts"
 
@@ -39,6 +45,15 @@ export interface WaitOptions extends Pick<StreamOptions, "reconnect">, Pick<Call
     proposal: CounterProposal,
     rejected: GovernedDecision
   ) => boolean | Promise<boolean>
+  /**
+   * Answers a message that a reviewer sends while the step waits. The text that it returns is sent as the agent's answer; with `undefined`, none is.
+   * The wait goes on afterwards: a message decides nothing. If it throws, the call rejects with its error, and the approval stays pending.
+   * Called once for each message that the agent has not answered. Default: messages get no answer.
+   */
+  readonly onMessage?: (
+    message: ApprovalMessage,
+    pending: GovernedStep
+  ) => string | undefined | Promise<string | undefined>
 }
 
 /** What `govern` needs of a step, its answer and its approval, in the form of either client. */
@@ -47,11 +62,15 @@ interface AnyStep<Arguments> {
   readonly summary?: unknown
   readonly arguments?: Arguments | undefined
 }
-interface AnyAnswer {
+interface AnyAnswer<Message extends AnyMessage> {
   readonly decision: "allow" | "reject" | "pending"
   readonly approval_id: string | null
   readonly reason: string
   readonly proposal?: { readonly arguments?: unknown } | null | undefined
+  readonly messages?: ReadonlyArray<Message> | undefined
+}
+interface AnyMessage {
+  readonly number: number
 }
 interface ClosedApproval extends AnyApproval {
   readonly outcome: "allow" | "reject" | null
@@ -60,9 +79,37 @@ interface ClosedApproval extends AnyApproval {
 /** The headers of a step's request: every repetition of one that claims the step has the same key. */
 export const stepHeaders = (
   { claim }: Pick<StepRequest, "claim">,
-  idempotencyKey = newIdempotencyKey()
-): { readonly "idempotency-key"?: string } =>
-  claim === true && idempotencyKey !== undefined ? { "idempotency-key": idempotencyKey } : {}
+  idempotencyKey?: string
+): IdempotencyHeaders => (claim === true ? idempotencyHeaders(idempotencyKey) : {})
+
+interface IdempotencyHeaders {
+  readonly "idempotency-key"?: string
+}
+
+const idempotencyHeaders = (key = newIdempotencyKey()): IdempotencyHeaders =>
+  key === undefined ? {} : { "idempotency-key": key }
+
+/** Most characters of a message. */
+const MAX_MESSAGE_LENGTH = 4_000
+
+/** The request that sends an agent's answer to a reviewer. */
+export interface Reply {
+  readonly params: { readonly id: string }
+  readonly headers: IdempotencyHeaders
+  readonly payload: { readonly text: string }
+}
+
+/** The request for a text, which is cut to the length of a message without splitting a character. All attempts have the same key. */
+const replyOf = (approval_id: string, text: string): Reply => ({
+  params: { id: approval_id },
+  headers: idempotencyHeaders(),
+  payload: {
+    text:
+      text.length <= MAX_MESSAGE_LENGTH
+        ? text
+        : `${text.slice(0, MAX_MESSAGE_LENGTH - 1).replace(/[\uD800-\uDBFF]$/u, "")}…`
+  }
+})
 
 /** The members that a decision adds to the answer to a step. */
 interface Decision<Approval> {
@@ -71,7 +118,7 @@ interface Decision<Approval> {
 }
 
 /** A decided step in the form of either client. */
-export type Decided<Arguments, Answer extends AnyAnswer, Approval> = Answer &
+export type Decided<Arguments, Answer, Approval> = Answer &
   Decision<Approval> & { readonly arguments?: Arguments }
 
 /** Retries of the first request: an address without a service should fail soon. */
@@ -82,12 +129,16 @@ const FIRST_DELAY_MILLIS = 500
 const MAX_DELAY_MILLIS = 30_000
 
 /** The service as one call of `govern` reaches it. */
-export interface Governing<Step, Answer, Approval> {
+export interface Governing<Step, Answer, Approval, Message> {
   readonly clock: Clock
   /** Submits a step. */
   readonly submit: (step: Step, signal: AbortSignal) => Promise<Answer>
   /** Listens to the session's approvals. */
-  readonly listen: () => ApprovalListener<Approval>
+  readonly listen: () => ApprovalListener<Approval | ReviewerSpoke>
+  /** Asks the caller to answer a message; undefined: there is no answer. */
+  readonly reply: (message: Message, pending: Answer) => Promise<string | undefined>
+  /** Sends the answer. */
+  readonly send: (reply: Reply, signal: AbortSignal) => Promise<unknown>
   /** The step that goes on with the arguments of a proposal; undefined if the caller does not accept it. */
   readonly accept: (rejected: Answer & Decision<Approval>, step_id: string) => Promise<Step | undefined>
 }
@@ -105,10 +156,11 @@ export interface GovernLimits extends Pick<WaitOptions, "reconnect" | "timeout">
 export const govern = async <
   Arguments,
   Step extends AnyStep<Arguments>,
-  Answer extends AnyAnswer,
-  Approval extends ClosedApproval
+  Answer extends AnyAnswer<Message>,
+  Approval extends ClosedApproval,
+  Message extends AnyMessage
 >(
-  governing: Governing<Step, Answer, Approval>,
+  governing: Governing<Step, Answer, Approval, Message>,
   step: Step,
   limits: GovernLimits
 ): Promise<Decided<Arguments, Answer, Approval>> => {
@@ -119,14 +171,20 @@ export const govern = async <
     governing.clock.sleep(toMillis(limits.timeout), timer.signal).then(expire, () => undefined)
   }
   try {
-    let result = await decide<Arguments, Step, Answer, Approval>(governing, step, { ...limits, signal })
+    let result = await decide<Arguments, Step, Answer, Approval, Message>(governing, step, {
+      ...limits,
+      signal
+    })
     for (let attempt = 2; attempt < 2 + MAX_PROPOSALS; attempt++) {
       const { decision, proposal } = result
       if (decision !== "reject" || proposal?.arguments === undefined) break
       const next = await governing.accept(result, proposedStepId(step.step_id, attempt))
       if (next === undefined) break
       signal.throwIfAborted()
-      result = await decide<Arguments, Step, Answer, Approval>(governing, next, { ...limits, signal })
+      result = await decide<Arguments, Step, Answer, Approval, Message>(governing, next, {
+        ...limits,
+        signal
+      })
     }
     return result
   } finally {
@@ -146,10 +204,11 @@ export const proposedStep = <Step extends AnyStep<unknown>, Id extends string, A
 const decide = async <
   Arguments,
   Step extends AnyStep<Arguments>,
-  Answer extends AnyAnswer,
-  Approval extends ClosedApproval
+  Answer extends AnyAnswer<Message>,
+  Approval extends ClosedApproval,
+  Message extends AnyMessage
 >(
-  { clock, listen, submit }: Governing<Step, Answer, Approval>,
+  { clock, listen, reply, send, submit }: Governing<Step, Answer, Approval, Message>,
   step: Step,
   limits: GovernLimits
 ): Promise<Decided<Arguments, Answer, Approval>> => {
@@ -160,10 +219,21 @@ const decide = async <
   try {
     let answer = await submitUntilAnswered(submitStep, FIRST_RETRIES, clock, signal)
     let approval: Approval | undefined
+    let answered = 0
     while (!isDecided(answer)) {
       const pending = answer
-      approval = await closingOf(listener, pending, limits)
-      if (approval === undefined) listener.rewind()
+      for (const message of pending.messages ?? []) {
+        if (message.number <= answered) continue
+        answered = message.number
+        const text = await reply(message, pending)
+        signal.throwIfAborted()
+        if (text === undefined || text.trim() === "" || pending.approval_id === null) continue
+        const request = replyOf(pending.approval_id, text)
+        await sendReply(() => send(request, signal), clock, signal)
+      }
+      const change = await changeOf(listener, pending, limits)
+      if (change === undefined) listener.rewind()
+      approval = change?.outcome === undefined ? undefined : change
       try {
         answer = await submitUntilAnswered(submitStep, Infinity, clock, signal)
       } catch (error) {
@@ -182,7 +252,7 @@ const decide = async <
   }
 }
 
-const isDecided = <Answer extends AnyAnswer>(
+const isDecided = <Answer extends Pick<AnyAnswer<AnyMessage>, "decision">>(
   answer: Answer
 ): answer is Answer & { readonly decision: "allow" | "reject" } => answer.decision !== "pending"
 
@@ -205,14 +275,25 @@ const submitUntilAnswered = async <Answer>(
   }
 }
 
-/** Waits for the step's approval to close; undefined if the session closed without it, or the event was deleted. */
-const closingOf = async <Approval>(
+/** Sends an answer to a reviewer. One that comes too late, or after the last that is allowed, is dropped: the decision matters more. */
+const sendReply = async (send: () => Promise<unknown>, clock: Clock, signal: AbortSignal): Promise<void> => {
+  try {
+    await submitUntilAnswered(send, Infinity, clock, signal)
+  } catch (error) {
+    if (!DROPPED_REPLIES.some((code) => hasCode(error, code))) throw error
+  }
+}
+
+const DROPPED_REPLIES = ["APPROVAL_ALREADY_DECIDED", "APPROVAL_EXPIRED", "LIMIT_REACHED"]
+
+/** Waits for a change of the step's approval; undefined if the session closed without one, or the event was deleted. */
+const changeOf = async <Approval>(
   listener: ApprovalListener<Approval>,
-  { approval_id }: AnyAnswer,
+  { approval_id }: Pick<AnyAnswer<AnyMessage>, "approval_id">,
   { reconnect, signal }: GovernLimits
 ): Promise<Approval | undefined> => {
   try {
-    return await listener.closing(approval_id, { signal, ...(reconnect === undefined ? {} : { reconnect }) })
+    return await listener.change(approval_id, { signal, ...(reconnect === undefined ? {} : { reconnect }) })
   } catch (error) {
     signal.throwIfAborted()
     // So many events followed that the next one was deleted. The next request returns the decision; if still pending, the stream starts at

@@ -1,5 +1,6 @@
 import { Schema } from "effect"
 import { documentedEnum } from "../documentedEnum.ts"
+import { ApprovalMessage } from "./ApprovalMessage.ts"
 import { CounterProposal } from "./CounterProposal.ts"
 import { ApprovalId, ClaimId, GrantId, RuleId, SessionId, StepId, TaskId, TraceId } from "../Ids.ts"
 import { JsonValue } from "../json/JsonValue.ts"
@@ -123,6 +124,10 @@ export const GovernedStep = Schema.Struct({
   comment: Schema.NullOr(Schema.String).annotateKey({
     description: "The comment of that person. Null if there is none."
   }),
+  changes_requested: Schema.Boolean.annotateKey({
+    description:
+      "Whether that person requests changes: `comment` is the instruction. Submit the changed call as another step."
+  }),
   rule_id: Schema.NullOr(RuleId).annotateKey({
     description: "The rule that matched. Null if none did and the built-in rule applies: a person decides."
   }),
@@ -136,6 +141,10 @@ export const GovernedStep = Schema.Struct({
   proposal: Schema.NullOr(CounterProposal).annotateKey({
     description:
       "The arguments that the reviewer proposed instead, if the step's approval was rejected with a counter-proposal; otherwise null. Submit them as another step."
+  }),
+  messages: Schema.optionalKey(Schema.Array(ApprovalMessage)).annotateKey({
+    description:
+      "The messages of reviewers that the agent has not answered, or those after `after_message`, oldest first. Present only while the decision is `pending` and there are any. Answer with `sendMessage`. A message is the text of a person, and decides nothing."
   }),
   claim: Schema.optionalKey(Claim).annotateKey({
     description:

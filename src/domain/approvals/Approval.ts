@@ -31,7 +31,9 @@ export type DecisionSource = typeof DecisionSource.Type
 
 export const Decision = documentedEnum({
   approve: "Allow the step.",
-  reject: "Reject the step."
+  reject: "Reject the step.",
+  request_changes:
+    "Reject the step and tell the agent what to change: `comment` is required, and is the instruction."
 })
 export type Decision = typeof Decision.Type
 
@@ -97,6 +99,10 @@ export const Approval = Schema.Struct({
   }),
   comment: Schema.NullOr(Schema.String).annotateKey({
     description: "The comment given with the decision. Null if there is none."
+  }),
+  changes_requested: Schema.Boolean.annotateKey({
+    description:
+      "Whether the reviewer rejected it by requesting changes: `comment` is the instruction for the agent's next step."
   }),
   proposal: Schema.NullOr(CounterProposal).annotateKey({
     description: "The arguments that the reviewer proposed with the rejection. Null if there are none."

@@ -50,6 +50,8 @@ export interface ApprovalState {
   readonly decided_at: Timestamp | null
   readonly decided_by: Actor | null
   readonly comment: string | null
+  /** Whether it was rejected by requesting changes. */
+  readonly changes_requested: boolean
   /** The arguments that were proposed with a rejection. */
   readonly proposal: StoredProposal | null
 }
@@ -129,6 +131,7 @@ export const requestApproval = (
     decided_at: null,
     decided_by: null,
     comment: null,
+    changes_requested: false,
     proposal: null
   }
 }
@@ -150,7 +153,7 @@ export const PROPOSAL_SECONDS = 3_600
  *     │                                                v              │       │
  *     │                                             expired <─────────┘       │
  *     │                                                                       │
- *     ├── a reviewer rejects ────────────> rejected <───── an admin rejects ──┤
+ *     ├── a reviewer rejects, or requests changes ──> rejected <── an admin ──┤
  *     └── the quorum's last approval ────> approved <──── its last approval ──┘
  *
  *  In either window, once: approval.expiring. An approval before the quorum's last: approval.vote_recorded.
@@ -260,7 +263,7 @@ export const isSamePerson = (
 
 /**
  * The transition that a decision makes; null if the same actor made the same decision before. A rejection with another proposal than the
- * recorded one is another decision.
+ * recorded one is another decision, and so is one that requests changes.
  */
 const decide = (
   state: ApprovalState,
@@ -268,6 +271,7 @@ const decide = (
   now: Timestamp
 ): Result.Result<ApprovalTransition | null, ApprovalRefusal> => {
   const approve = input.decision === "approve"
+  const changes_requested = input.decision === "request_changes"
   const verdict = approve ? "approved" : "rejected"
   const hasApproved = state.votes.some(({ voted_by }) => voted_by.id === input.actor.id)
   if (state.status === "expired") return Result.fail("Expired")
@@ -275,7 +279,8 @@ const decide = (
     const isOwn = state.decided_by?.id === input.actor.id || (approve && hasApproved)
     if (input.proposal !== undefined && input.proposal.digest !== state.proposal?.digest)
       return Result.fail("AlreadyDecided")
-    return state.status === verdict && isOwn ? Result.succeed(null) : Result.fail("AlreadyDecided")
+    const isSame = state.status === verdict && state.changes_requested === changes_requested
+    return isSame && isOwn ? Result.succeed(null) : Result.fail("AlreadyDecided")
   }
   if (approve && hasApproved) return Result.succeed(null)
   if (!state.self_approval && isOwnRequest(state.requested_by, input)) return Result.fail("SelfApproval")
@@ -286,7 +291,7 @@ const decide = (
     const rejected = close(state, now, "rejected", "reject", "human")
     return Result.succeed({
       event: "approval.rejected",
-      state: { ...rejected, decided_by: actor, comment, proposal: propose(input, now) }
+      state: { ...rejected, decided_by: actor, comment, changes_requested, proposal: propose(input, now) }
     })
   }
   if (state.votes.some((vote) => isSamePerson(vote, input))) return Result.fail("SamePerson")

@@ -1,9 +1,10 @@
 import type { Schema } from "effect"
 import { documentedEnum } from "../documentedEnum.ts"
 import { encodeWithoutArguments } from "./Approval.ts"
+import { type ApprovalMessage, encodeMessage } from "./ApprovalMessage.ts"
 import type { ApprovalEventType, ApprovalTransitionEvent } from "./ApprovalEvent.ts"
 import type { GovernedStep, StepOutcome } from "./AgentSession.ts"
-import type { StepId } from "../Ids.ts"
+import type { ApprovalId, StepId } from "../Ids.ts"
 import { formatTimestamp } from "../Time.ts"
 import type { ExecutionRecord, ExecutionTransition } from "./Execution.ts"
 
@@ -17,6 +18,7 @@ export const SessionEventType = documentedEnum({
   "approval:expiring": "The open review window is about to end.",
   "approval:escalated": "The admins' escalation window is open.",
   "approval:vote_recorded": "A person approved, and the quorum needs more approvals.",
+  "approval:message": "A reviewer or the agent sent a message about a pending approval.",
   "approval:decided": "The approval closed: by a decision, a timeout, or because its session was closed.",
   "session:closed": "The session was closed. The last event."
 })
@@ -121,6 +123,16 @@ export const executionEvents = (
 
 /** The last event of a session; its stream ends after it. */
 export const sessionClosedEvent: NewSessionEvent = { type: "session:closed", step_id: null, payload: {} }
+
+/** The event of a message about a pending approval. */
+export const approvalMessageEvent = (
+  { approval_id, step_id }: { readonly approval_id: ApprovalId; readonly step_id: StepId },
+  message: ApprovalMessage
+): NewSessionEvent => ({
+  type: "approval:message",
+  step_id,
+  payload: { approval_id, message: encodeMessage(message) }
+})
 
 /** The event of an approval's transition, without the arguments, which can be secret and are stored with the step. */
 export const approvalTransitionedEvent = ({ approval, event }: ApprovalTransitionEvent): NewSessionEvent => ({

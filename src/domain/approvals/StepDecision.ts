@@ -21,7 +21,7 @@ interface SavedStep {
 /** The part of an approval that decides its step. */
 export type StepApproval = Pick<
   Approval,
-  "outcome" | "expires_at" | "decision_source" | "decided_by" | "comment" | "proposal"
+  "outcome" | "expires_at" | "decision_source" | "decided_by" | "comment" | "changes_requested" | "proposal"
 >
 
 /** The members that a step must repeat unchanged. */
@@ -59,6 +59,7 @@ export const currentDecision = (
     reason: saved.reason,
     decided_by: null,
     comment: null,
+    changes_requested: false,
     decision: saved.decision,
     grant_id: saved.grant_id,
     expires_at: null,
@@ -78,7 +79,8 @@ export const currentDecision = (
         decision_source: approval.decision_source,
         reason: closedReason(approval, outcome),
         decided_by: approval.decided_by,
-        comment: approval.comment
+        comment: approval.comment,
+        changes_requested: approval.changes_requested
       }
 }
 
@@ -98,7 +100,8 @@ const firstSource = ({ grant_id, proposal_approval_id }: SavedStep): StepDecisio
 const closedReason = (approval: StepApproval, outcome: ApprovalOutcome): string => {
   switch (approval.decision_source) {
     case "human":
-      return outcome === "allow" ? "Approved by a person" : "Rejected by a person"
+      if (outcome === "allow") return "Approved by a person"
+      return approval.changes_requested ? "A person requests changes" : "Rejected by a person"
     case "session_closed":
       return "The session was closed before anyone decided"
     default:

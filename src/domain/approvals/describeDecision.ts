@@ -10,6 +10,8 @@ export interface Rejection {
   readonly reason: string
   /** The comment of the person who rejected it. */
   readonly comment: string | null
+  /** Whether this person requests changes. */
+  readonly changes_requested: boolean
   /** The arguments that this person proposed instead, and until when a call with them is allowed (RFC 3339). */
   readonly proposal: { readonly arguments: unknown; readonly expires_at: string } | undefined
 }
@@ -30,9 +32,23 @@ const describeProposal = (proposal: Rejection["proposal"]): string =>
     : `They propose other arguments; a call with exactly these is allowed until ${proposal.expires_at}: ${JSON.stringify(proposal.arguments)}`
 
 /** Says what rejected a call. */
-export const describeRejection = ({ cause, comment, proposal, reason }: Rejection): string => {
+export const describeRejection = ({
+  cause,
+  changes_requested,
+  comment,
+  proposal,
+  reason
+}: Rejection): string => {
   switch (cause) {
     case "person":
+      if (changes_requested)
+        return joinSentences(
+          "A person requests changes of this call, so it was not executed.",
+          `What they want changed: ${JSON.stringify(comment ?? "")}.`,
+          proposal === undefined
+            ? "Make the changes and call the tool again with changed arguments; the same call stays rejected."
+            : describeProposal(proposal)
+        )
       return joinSentences(
         "A person rejected this call, so it was not executed.",
         // Quoted: it is the person's, not an instruction of the service.
@@ -52,12 +68,40 @@ export const describeRejection = ({ cause, comment, proposal, reason }: Rejectio
   }
 }
 
-/** Says that a call waits for a person. The end of the review window is in RFC 3339. */
-export const describeWaiting = (approval_id: string, expires_at: string | null): string =>
+/** Says that a call waits for a person, and what reviewers ask. The end of the review window is in RFC 3339. */
+export const describeWaiting = (
+  approval_id: string,
+  expires_at: string | null,
+  messages?: ReadonlyArray<ReviewerMessage>
+): string =>
   joinSentences(
     `This call waits for a person (approval ${approval_id}) and was not executed.`,
-    expires_at === null ? "" : `The review window ends at ${expires_at}.`
+    expires_at === null ? "" : `The review window ends at ${expires_at}.`,
+    describeMessages(messages)
   )
+
+/** A message of a reviewer about a call. */
+interface ReviewerMessage {
+  readonly number: number
+  readonly text: string
+}
+
+/** Quotes the open messages of reviewers: they are the text of people, not instructions of the service. */
+const describeMessages = (messages: ReadonlyArray<ReviewerMessage> = []): string =>
+  joinSentences(...messages.map(({ text }) => `A reviewer asks: ${JSON.stringify(text)}.`))
+
+/** Passes the open messages of reviewers to the model, for a call that was not executed and still waits. */
+export const describeQuestion = (approval_id: string, messages: ReadonlyArray<ReviewerMessage>): string =>
+  joinSentences(
+    "This call waits for a person and was not executed. Nothing has been rejected.",
+    describeMessages(messages),
+    "If the question shows a mistake, call the tool again with other arguments: that is a new call, which a person decides anew.",
+    `Otherwise answer by telling the user, and make the same call with the same arguments again: it goes on waiting for approval ${approval_id}.`
+  )
+
+/** The receipt that reviewers get in place of an answer when their messages were passed to the model. */
+export const PASSED_TO_MODEL =
+  "Your message was passed to the model, which cannot write here. It answers by a call with other arguments, or waits with the same call."
 
 /** Says that a call has an outcome already. */
 export const ALREADY_EXECUTED =

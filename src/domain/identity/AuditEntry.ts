@@ -47,6 +47,7 @@ export const AuditAction = documentedEnum({
   "approval.vote_recorded": "A person approved an approval that needs more approvals.",
   "approval.approved": "An approval was approved by a person.",
   "approval.rejected": "An approval was rejected by a person.",
+  "approval.changes_requested": "An approval was rejected by a person who requests changes.",
   "grant.created": "A standing grant was made with the approval of a step.",
   "grant.revoked": "A standing grant was revoked.",
   "execution.resolved": "A person resolved an execution whose outcome was unknown.",

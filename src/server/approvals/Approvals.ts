@@ -1,27 +1,18 @@
 import { Array as Arr, Context, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import type { ApprovalFilter, DecidedApproval, DecideRequest } from "../../api/AgentApprovals.ts"
-import { ApprovalAlreadyDecided, ApprovalExpired } from "../../api/ApprovalProblems.ts"
 import type { DecideManyRequest, DecisionResult } from "../../api/DecisionBatch.ts"
 import { Authorized } from "../../api/Authorization.ts"
 import { notFound } from "../../api/notFound.ts"
 import type { PageRequest } from "../../api/Pagination.ts"
-import {
-  AdminRequired,
-  GroupRequired,
-  InvalidRequest,
-  type NotFound,
-  SamePerson,
-  SelfApproval
-} from "../../api/Problems.ts"
+import { InvalidRequest, type NotFound } from "../../api/Problems.ts"
 import type { Approval } from "../../domain/approvals/Approval.ts"
 import {
   type ApprovalInput,
-  type ApprovalRefusal,
   type ApprovalTransition,
   transition
 } from "../../domain/approvals/ApprovalState.ts"
-import { approvalsRequired, awaitedGroups } from "../../domain/approvals/Quorum.ts"
+import { approvalsRequired } from "../../domain/approvals/Quorum.ts"
 import type { ProposedArguments } from "../../domain/approvals/CounterProposal.ts"
 import { proposalDigestInSlices, stepDigestInSlices } from "../../domain/approvals/StepDigest.ts"
 import type { Grant } from "../../domain/approvals/Grant.ts"
@@ -29,6 +20,7 @@ import type { ApprovalId } from "../../domain/Ids.ts"
 import type { Principal } from "../../domain/identity/Principal.ts"
 import { redactText } from "../../domain/redaction/Redaction.ts"
 import type { Timestamp } from "../../domain/Time.ts"
+import { type RefusedDecision, refused } from "./Approvals/decisionRefusals.ts"
 import { makeDecideMany } from "./Approvals/decideMany.ts"
 import { listApprovals } from "./listApprovals.ts"
 import { transitionWrite } from "./Approvals/transitionWrite.ts"
@@ -58,15 +50,6 @@ import { KnownSecrets } from "../secrets/KnownSecrets.ts"
 import { SessionWriter } from "./SessionWriter.ts"
 import { Spans } from "../telemetry/Spans.ts"
 import { StoreClock } from "../store/StoreClock.ts"
-
-/** The problems of refusals. */
-type RefusedDecision =
-  | SelfApproval
-  | AdminRequired
-  | GroupRequired
-  | SamePerson
-  | ApprovalAlreadyDecided
-  | ApprovalExpired
 
 /**
  * Why a decision is refused. `InvalidRequest`: arguments are proposed with an approval, or equal the step's; or the grant makes no
@@ -178,7 +161,12 @@ export class Approvals extends Context.Service<
           const entry =
             action === undefined
               ? null
-              : yield* audit.prepare(principal, action, id, auditDetail(principal, decided))
+              : yield* audit.prepare(
+                  principal,
+                  decided.changes_requested ? "approval.changes_requested" : action,
+                  id,
+                  auditDetail(principal, decided)
+                )
           const write = transitionWrite(spans, row, transitions, entry, now)
           const outcome = yield* writer.write(write, isLocked)
           if (outcome._tag !== "Written") return undefined
@@ -323,55 +311,3 @@ const auditDetail = (
     : { groups, approvals_given: votes?.length ?? 0, approvals_required: approvalsRequired(quorum) }),
   ...(proposed_digest === null ? {} : { proposed_digest })
 })
-
-const refused = (refusal: ApprovalRefusal, approval: Approval): Effect.Effect<never, RefusedDecision> => {
-  switch (refusal) {
-    case "AlreadyDecided":
-      return Effect.fail(
-        new ApprovalAlreadyDecided({
-          detail: `Already ${approval.status}. This request changed nothing.`,
-          approval
-        })
-      )
-    case "Expired":
-      return Effect.fail(
-        new ApprovalExpired({
-          detail: closedWithoutDecision(approval),
-          approval
-        })
-      )
-    case "AdminRequired":
-      return Effect.fail(
-        new AdminRequired({
-          detail: "The approval was escalated to the admins. Decide it with a key that has approvals.admin."
-        })
-      )
-    case "GroupRequired":
-      return Effect.fail(new GroupRequired({ detail: groupsThatDecide(approval) }))
-    case "SamePerson":
-      return Effect.fail(
-        new SamePerson({
-          detail:
-            "A key that created this one, or that it created, has approved already: both count as one person. This request changed nothing."
-        })
-      )
-    case "SelfApproval":
-      return Effect.fail(
-        new SelfApproval({
-          detail:
-            "The key that requested this approval cannot decide it, nor can a key that it created. Use another person's key."
-        })
-      )
-  }
-}
-
-/** Whose approvals are needed. */
-const groupsThatDecide = ({ quorum, stage, votes }: Approval): string => {
-  const groups = awaitedGroups(quorum, votes, stage) ?? []
-  return `Approval by ${groups.join(" or ")} is needed. Decide with a key that has such a group. This request changed nothing.`
-}
-
-const closedWithoutDecision = ({ decision_source }: Approval): string =>
-  decision_source === "session_closed"
-    ? "The session was closed before anyone decided; the step was rejected."
-    : "The approval expired before anyone decided; the step got the rule's timeout action."

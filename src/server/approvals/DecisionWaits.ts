@@ -34,18 +34,19 @@ interface Wait {
 /** Limits of the requests that wait. A request holds one connection of its client. */
 const WAIT_LIMITS: DecisionWaitLimits = { total: 10_000, perOrganization: 2_000 }
 
-/** Requests that wait for the decisions of people, woken by the events of their sessions, without a connection to the database. */
+/** Requests that wait for the decisions and messages of people, woken by the events of their sessions, without a connection to the database. */
 export class DecisionWaits extends Context.Service<
   DecisionWaits,
   {
     /**
-     * Asks again until a step is decided, or `seconds` are over, and returns the last answer. It is pending also if too many requests wait, the
-     * key has ended, or the service stops.
+     * Asks again until a step is decided, or a reviewer has sent a message after `after_message`, or `seconds` are over, and returns the last
+     * answer. It is pending also if too many requests wait, the key has ended, or the service stops. Default: after the messages of `answer`,
+     * so that an agent that repeats the request waits for each message once.
      */
     readonly untilDecided: <E, R>(
       answer: GovernedStep,
       session_id: SessionId,
-      seconds: number,
+      { after_message, seconds }: { readonly seconds: number; readonly after_message?: number | undefined },
       ask: Effect.Effect<GovernedStep, E, R>
     ) => Effect.Effect<GovernedStep, E, R | Authorized<"sessions.write">>
     /** The number of requests of this replica that wait. */
@@ -65,13 +66,18 @@ export class DecisionWaits extends Context.Service<
         yield* signals.subscribe({ onSignals: waits.signal, isFollowing: () => waits.size() > 0 })
         yield* (yield* Revocations).subscribe({ keysInUse: waits.keysInUse, onEnded: waits.endKeys })
         return DecisionWaits.of({
-          untilDecided: Effect.fnUntraced(function* (answer, session_id, seconds, ask) {
+          untilDecided: Effect.fnUntraced(function* (
+            answer,
+            session_id,
+            { after_message = newestMessage(answer), seconds },
+            ask
+          ) {
             const { actor, org_id } = yield* Authorized("sessions.write")
             const until = (yield* monotonicNow) + seconds * 1_000
             const facts = yield* CurrentRequestFacts
             let current = answer
             let recheck = FIRST_RECHECK_MILLIS
-            while (current.decision === "pending") {
+            while (current.decision === "pending" && newestMessage(current) <= after_message) {
               const left = until - (yield* monotonicNow)
               if (left <= 0) break
               if (facts !== undefined) facts.waits = true
@@ -94,6 +100,9 @@ export class DecisionWaits extends Context.Service<
     Effect.flatMap(DecisionWaits, ({ endAll }) => Effect.addFinalizer(() => endAll))
   )
 }
+
+/** The number of the last message that an answer has; 0: none. */
+const newestMessage = ({ messages }: GovernedStep): number => messages?.at(-1)?.number ?? 0
 
 /** The waits of `DecisionWaits`, without the sources of their signals. */
 export interface Waits {

@@ -1,13 +1,15 @@
 import { Context, Effect, Layer, Result, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { StepRequest } from "../../api/AgentSessions.ts"
-import { Authorized } from "../../api/Authorization.ts"
+import { Authorized, AuthorizedEither } from "../../api/Authorization.ts"
 import type { LimitReached, NotFound } from "../../api/Problems.ts"
 import {
   ALREADY_EXECUTED,
+  describeQuestion,
   describeRejection,
   describeWaiting,
   joinSentences,
+  PASSED_TO_MODEL,
   rejectionCause,
   sentence
 } from "../../domain/approvals/describeDecision.ts"
@@ -25,7 +27,7 @@ import {
 } from "../../domain/hooks/hookAnswer.ts"
 import type { HookAsk, HookEnd, HookInput, HookReport } from "../../domain/hooks/HookInput.ts"
 import { hookActionClass } from "../../domain/hooks/hookVendors.ts"
-import { type SessionId, StepId } from "../../domain/Ids.ts"
+import { type ApprovalId, type SessionId, StepId } from "../../domain/Ids.ts"
 import type { Principal } from "../../domain/identity/Principal.ts"
 import { formatTimestamp } from "../../domain/Time.ts"
 import { StoreClock } from "../store/StoreClock.ts"
@@ -43,6 +45,7 @@ import {
   saveCodingSession,
   takeWaitingStep
 } from "./Hooks/rows.ts"
+import { Messages } from "./Messages.ts"
 import { Sessions } from "./Sessions.ts"
 import { type CheckStepError, Steps } from "./Steps.ts"
 
@@ -95,6 +98,7 @@ const make = Effect.gen(function* () {
   const sessions = yield* Sessions
   const steps = yield* Steps
   const { untilDecided } = yield* DecisionWaits
+  const messages = yield* Messages
 
   const codingSession = (principal: Principal, coding_session: string) => ({
     org_id: principal.org_id,
@@ -205,17 +209,19 @@ const make = Effect.gen(function* () {
     let { answer } = checked
     const save = (waiting: boolean) => Effect.orDie(saveCall(sql, call, step.step_id, digest, waiting))
     if (answer.decision === "pending" && !(wish.defer && canDefer(VENDOR, event))) {
-      answer = yield* untilDecided(answer, call.session_id, wish.waitSeconds, checked.ask).pipe(
+      const wait = { seconds: wish.waitSeconds, after_message: 0 }
+      answer = yield* untilDecided(answer, call.session_id, wait, checked.ask).pipe(
         // The client has gone: the next call with the same content goes on with this step.
         Effect.onInterrupt(() => save(true))
       )
     }
     if (answer.decision === "pending") {
       yield* save(true)
-      const { approval_id, expires_at } = answer
+      const { approval_id, expires_at, messages: questions } = answer
       const message = describeWaiting(
         String(approval_id),
-        expires_at === null ? null : formatTimestamp(expires_at)
+        expires_at === null ? null : formatTimestamp(expires_at),
+        questions
       )
       if (wish.defer && canDefer(VENDOR, event)) {
         const isLast = yield* atomically(
@@ -228,6 +234,10 @@ const make = Effect.gen(function* () {
         )
         return isLast ? { verdict: "defer" as const, message } : deny(`${message} ${OTHER_DEFERRED}`)
       }
+      if (questions !== undefined && approval_id !== null) {
+        yield* confirmPassed(principal, approval_id)
+        return deny(describeQuestion(approval_id, questions))
+      }
       return deny(
         `${message} Nothing has been rejected: still waiting for approval ${String(approval_id)}; the same call with the same arguments asks again.`
       )
@@ -236,6 +246,14 @@ const make = Effect.gen(function* () {
     if (isSaved) yield* save(false)
     return answer.decision === "allow" ? { verdict: "allow" as const } : deny(describe(answer))
   })
+
+  /** Tells the reviewers that the model has their messages: the next call with the same content waits for the decision again. */
+  const confirmPassed = (principal: Principal, id: ApprovalId) =>
+    messages.send(id, { text: PASSED_TO_MODEL }).pipe(
+      Effect.provideService(AuthorizedEither("approvals.decide", "sessions.write"), principal),
+      // Otherwise the next call gets them again.
+      Effect.ignore
+    )
 
   const report = Effect.fnUntraced(function* (event: HookReport) {
     const principal = yield* Authorized("sessions.write")
@@ -319,11 +337,12 @@ const describeRefusal = (refused: Refused): string =>
       )
 
 /** Tells what rejected a step, in a session of the caller's key. */
-const describe = ({ comment, decision_source, proposal, reason }: GovernedStep): string =>
+const describe = ({ changes_requested, comment, decision_source, proposal, reason }: GovernedStep): string =>
   describeRejection({
     cause: rejectionCause(decision_source),
     reason,
     comment,
+    changes_requested,
     proposal:
       proposal?.arguments === undefined
         ? undefined

@@ -28,6 +28,7 @@ import {
   refuseClaim
 } from "./Claims/claimSaved.ts"
 import { BudgetCounters } from "./BudgetCounters.ts"
+import { listMessages } from "./messageRows.ts"
 import { Rules } from "./Rules.ts"
 import { SessionFacts } from "./SessionFacts.ts"
 import { type ResumedStep, SessionWriter, type StepKey } from "./SessionWriter.ts"
@@ -55,6 +56,19 @@ import {
 
 export type { CheckStepError, CompleteStepError } from "./Steps/stepRefusals.ts"
 
+/** How one request of a step is made. */
+export interface CheckOptions {
+  /** With it a claim can be repeated by the same request. */
+  readonly idempotency_key?: string | undefined
+  /** The last message about the approval that the agent has seen. Default: its last answer. */
+  readonly after_message?: number | undefined
+}
+
+/** A step with the member of its request that is no part of its content. */
+interface SubmittedStep extends StepRequest {
+  readonly after_message: number | undefined
+}
+
 /** Governed steps: an agent requests a decision before each action. */
 export class Steps extends Context.Service<
   Steps,
@@ -68,8 +82,7 @@ export class Steps extends Context.Service<
     readonly check: (
       session_id: SessionId,
       step: StepRequest,
-      /** With it a claim can be repeated by the same request. */
-      idempotency_key?: string
+      options?: CheckOptions
     ) => Effect.Effect<GovernedStep, CheckStepError, Authorized<"sessions.write">>
     /** Records the outcome of an allowed step, once. */
     readonly complete: (
@@ -139,7 +152,7 @@ export class Steps extends Context.Service<
       const checkWith = Effect.fnUntraced(function* (
         principal: Principal,
         session_id: SessionId,
-        request: StepRequest,
+        request: SubmittedStep,
         texts: RequestTexts,
         options: ClaimOptions | undefined,
         isOwn: boolean,
@@ -203,9 +216,23 @@ export class Steps extends Context.Service<
         }
       })
 
+      /** The answer about a step that waits, with the messages of reviewers after a number. Default: after the agent's last answer. */
+      const withMessages = Effect.fnUntraced(function* (
+        org_id: OrgId,
+        { approval }: ResumedStep,
+        answer: GovernedStep,
+        after_message: number | undefined
+      ) {
+        if (approval === null || answer.decision !== "pending" || answer.approval_id === null) return answer
+        const after = after_message ?? approval.newest_answer
+        if (approval.newest_question <= after) return answer
+        const found = yield* listMessages(sql, org_id, answer.approval_id, after)
+        return { ...answer, messages: found.filter(({ sender }) => sender === "reviewer") }
+      })
+
       /** Resumes a saved step. Undefined: it needs the session's lock. */
       const resume = Effect.fnUntraced(function* (
-        request: StepRequest,
+        request: SubmittedStep,
         texts: RequestTexts,
         options: ClaimOptions | undefined,
         key: StepKey,
@@ -226,7 +253,8 @@ export class Steps extends Context.Service<
         if (saved === undefined) return undefined
         // The digests are equal, so these are the arguments of the saved step. It is counted already.
         const ruling = list.compiled.evaluate({ ...saved, arguments: request.arguments }, fitsBudgets)
-        const answer = currentDecision(saved, yield* approvalOf(org_id, saved), ruling)
+        const decided = currentDecision(saved, yield* approvalOf(org_id, saved), ruling)
+        const answer = yield* withMessages(org_id, saved, decided, request.after_message)
         if (answer.decision === "allow") {
           if (options !== undefined) {
             const by = { options, ruling, rules_revision: list.revision, now, isLocked }
@@ -359,7 +387,11 @@ export class Steps extends Context.Service<
       })
 
       return Steps.of({
-        check: Effect.fn("Steps.check")(function* (session_id, step, idempotency_key) {
+        check: Effect.fn("Steps.check")(function* (
+          session_id,
+          step,
+          { after_message, idempotency_key }: CheckOptions = {}
+        ) {
           const principal = yield* Authorized("sessions.write")
           const { after_unknown, claim = false, lease_seconds } = step
           if (!claim && (after_unknown ?? lease_seconds) !== undefined) return yield* claimMissing
@@ -367,15 +399,16 @@ export class Steps extends Context.Service<
           const isOwn = yield* facts.requireWritable(principal, session_id)
           yield* requireCapacity(principal.org_id, session_id, step.step_id)
           const texts = makeRequestTexts(principal, session_id, step)
+          const submitted = { ...step, after_message }
           return yield* writer.commit((isLocked) =>
             isLocked
               ? yieldingOnly(
                   Effect.flatMap(lockSession(principal, session_id), (session) =>
-                    checkWith(principal, session_id, step, texts, options, isOwn, session)
+                    checkWith(principal, session_id, submitted, texts, options, isOwn, session)
                   )
                 )
               : Effect.tap(
-                  checkWith(principal, session_id, step, texts, options, isOwn, undefined),
+                  checkWith(principal, session_id, submitted, texts, options, isOwn, undefined),
                   (answer) =>
                     // Not under the session's lock, where a repeated step is compared by it.
                     answer === undefined ? Effect.andThen(texts.digestWith(step), nextTurn) : Effect.void

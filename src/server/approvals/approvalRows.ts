@@ -74,6 +74,7 @@ export const ApprovalRow = Schema.Struct({
   decided_by_id: Schema.NullOr(KeyId),
   decided_by_name: Schema.NullOr(Schema.String),
   comment: Schema.NullOr(Schema.String),
+  changes_requested: Schema.Boolean,
   /** JSON text; null if there is no proposal, or if the arguments were left out. */
   proposed_arguments: Schema.NullOr(Schema.String),
   proposed_digest: Schema.NullOr(Schema.String),
@@ -184,6 +185,7 @@ export const stateOf = (row: ApprovalRow): ApprovalState => ({
       ? null
       : { id: row.decided_by_id, name: row.decided_by_name ?? row.decided_by_id },
   comment: row.comment,
+  changes_requested: row.changes_requested,
   proposal: storedProposalOf(row)
 })
 
@@ -222,6 +224,7 @@ export const withState = (row: ApprovalRow, state: ApprovalState): ApprovalRow =
   decided_by_id: state.decided_by?.id ?? null,
   decided_by_name: state.decided_by?.name ?? null,
   comment: state.comment,
+  changes_requested: state.changes_requested,
   ...proposalColumns(state.proposal)
 })
 
@@ -270,6 +273,7 @@ export const toApproval = (row: ApprovalRow): Approval => {
     decided_at: state.decided_at,
     decided_by: state.decided_by,
     comment: state.comment,
+    changes_requested: state.changes_requested,
     proposal: state.proposal === null ? null : toProposal(state.proposal)
   }
 }

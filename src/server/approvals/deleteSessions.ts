@@ -21,6 +21,7 @@ const CHILDREN: ReadonlyArray<{ readonly table: string; readonly bytes: string }
     bytes: `${rowBytes.step} + coalesce(octet_length(arguments::text), 0) + coalesce(octet_length(outcome_result::text), 0)
       + coalesce(octet_length(outcome_error), 0) + CASE WHEN outcome_at IS NULL THEN 0 ELSE ${rowBytes.outcome} END`
   },
+  { table: "approval_messages", bytes: `${rowBytes.message} + octet_length(text)` },
   { table: "approvals", bytes: "arguments_bytes" },
   { table: "grants", bytes: `${rowBytes.grant} + octet_length(conditions::text)` },
   { table: "search_documents", bytes: "0" }

@@ -42,7 +42,9 @@ export const rowBytes = {
   session: 500,
   step: 2_500,
   outcome: 600,
-  grant: 1_000
+  grant: 1_000,
+  /** A message about an approval, with its event. */
+  message: 600
 } as const
 
 interface CachedAmounts {

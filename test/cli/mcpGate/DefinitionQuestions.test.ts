@@ -17,6 +17,7 @@ const step: GovernedStep = {
   approval_id: "apr_1",
   expires_at: new Date(0),
   arguments_digest: "0".repeat(64),
+  changes_requested: false,
   proposal: null
 }
 

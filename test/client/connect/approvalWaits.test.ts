@@ -109,9 +109,9 @@ describe("waits for approvals of one session", () => {
   it("share one stream, which ends with the last of them", async () => {
     const { decide, opened, running, listen } = makeSession()
     const [first, second, third] = [listen(), listen(), listen()]
-    const both = [first.closing("a", { signal }), second.closing("b", { signal })]
+    const both = [first.change("a", { signal }), second.change("b", { signal })]
     await settle()
-    const late = third.closing("c", { signal })
+    const late = third.change("c", { signal })
     decide("b")
     decide("c")
     assert.strictEqual((await both[1])?.approval_id, "b")
@@ -127,12 +127,12 @@ describe("waits for approvals of one session", () => {
 
   it("see a decision that the stream received while the step was requested", async () => {
     const { decide, opened, listen } = makeSession()
-    const first = listen().closing("a", { signal })
+    const first = listen().change("a", { signal })
     const second = listen()
     await settle()
     decide("b")
     await settle()
-    assert.strictEqual((await second.closing("b", { signal }))?.approval_id, "b")
+    assert.strictEqual((await second.change("b", { signal }))?.approval_id, "b")
     decide("a")
     await first
     assert.strictEqual(opened.length, 1)
@@ -147,9 +147,9 @@ describe("waits for approvals of one session", () => {
     decide("early")
     await other.next()
     const late = listen()
-    const waitOfLate = late.closing("late", { signal })
+    const waitOfLate = late.change("late", { signal })
     await settle()
-    assert.strictEqual((await early.closing("early", { signal }))?.approval_id, "early")
+    assert.strictEqual((await early.change("early", { signal }))?.approval_id, "early")
     decide("late")
     assert.strictEqual((await waitOfLate)?.approval_id, "late")
     assert.deepStrictEqual(opened, [undefined, 1])
@@ -158,8 +158,8 @@ describe("waits for approvals of one session", () => {
   it("end one by one when they are aborted", async () => {
     const { decide, running, listen } = makeSession()
     const stop = new AbortController()
-    const stopped = listen().closing("a", { signal: stop.signal })
-    const waiting = listen().closing("b", { signal })
+    const stopped = listen().change("a", { signal: stop.signal })
+    const waiting = listen().change("b", { signal })
     await settle()
     stop.abort("enough")
     assert.strictEqual(await stopped.catch((error: unknown) => error), "enough")
@@ -171,12 +171,12 @@ describe("waits for approvals of one session", () => {
   it("all fail with their stream, and all end with their session; the next one opens another", async () => {
     const { close, fail, opened, listen } = makeSession()
     const listeners = [listen(), listen()]
-    const failing = listeners.map((listener) => listener.closing("a", { signal }))
+    const failing = listeners.map((listener) => listener.change("a", { signal }))
     await settle()
     fail("no such session")
     for (const wait of failing)
       assert.strictEqual(await wait.catch((error: unknown) => error), "no such session")
-    const ending = listeners.map((listener) => listener.closing("a", { signal }))
+    const ending = listeners.map((listener) => listener.change("a", { signal }))
     await settle()
     close()
     assert.deepStrictEqual(await Promise.all(ending), [undefined, undefined])
@@ -189,7 +189,7 @@ describe("waits for approvals of one session", () => {
     await stream().next()
     const listener = listen()
     listener.rewind()
-    assert.strictEqual((await listener.closing("old", { signal }))?.approval_id, "old")
+    assert.strictEqual((await listener.change("old", { signal }))?.approval_id, "old")
     assert.deepStrictEqual(opened, [undefined, undefined])
   })
 })

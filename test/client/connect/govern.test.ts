@@ -1,11 +1,12 @@
 import { assert, describe, it } from "@effect/vitest"
 import { afterEach, vi } from "vitest"
-import { makeApprovalWaits } from "../../../src/client/connect/approvalWaits.ts"
-import { govern, proposedStep, type WaitOptions } from "../../../src/client/connect/govern.ts"
+import { changeOf, makeApprovalWaits } from "../../../src/client/connect/approvalWaits.ts"
+import { govern, proposedStep, type Reply, type WaitOptions } from "../../../src/client/connect/govern.ts"
 import { ProblemError } from "../../../src/client/connect/Problem.ts"
 import type { EventSource, SessionFollower } from "../../../src/client/connect/sessionEvents.ts"
 import { systemClock } from "../../../src/client/connect/wait.ts"
 import {
+  type ApprovalMessage,
   type ApprovalSnapshot,
   type GovernedStep,
   isProblem,
@@ -39,6 +40,7 @@ const answer = (decision: GovernedStep["decision"]): GovernedStep => ({
   comment: null,
   expires_at: null,
   arguments_digest: "0".repeat(64),
+  changes_requested: false,
   proposal: null
 })
 
@@ -78,13 +80,12 @@ const source: EventSource<SessionEvent> = { clock: systemClock, open: async () =
 const start = async (
   submit: (payload: StepRequest) => Promise<GovernedStep>,
   follower: SessionFollower<SessionEvent>,
-  { acceptProposal, ...options }: WaitOptions = {}
+  { acceptProposal, onMessage, ...options }: WaitOptions = {},
+  send: (reply: Reply) => Promise<unknown> = async () => undefined
 ) => {
   vi.useFakeTimers()
-  const waits = makeApprovalWaits(follower, (event) =>
-    event.type === "approval:decided" ? event.approval : undefined
-  )
-  return govern<StepRequest["arguments"], StepRequest, GovernedStep, ApprovalSnapshot>(
+  const waits = makeApprovalWaits(follower, changeOf<ApprovalSnapshot>)
+  return govern<StepRequest["arguments"], StepRequest, GovernedStep, ApprovalSnapshot, ApprovalMessage>(
     {
       clock: systemClock,
       submit,
@@ -93,7 +94,9 @@ const start = async (
         const { proposal } = rejected
         if (proposal === null || (await acceptProposal?.(proposal, rejected)) !== true) return undefined
         return proposedStep(step, step_id, proposal.arguments)
-      }
+      },
+      reply: async (message, pending) => onMessage?.(message, pending),
+      send
     },
     step,
     { ...options, signal: options.signal ?? new AbortController().signal }
@@ -131,9 +134,109 @@ const session = (script: {
     followed,
     asked: () => calls,
     requested,
-    start: (options: WaitOptions = {}) => start(submit, follower, options)
+    start: (options: WaitOptions = {}, send?: (reply: Reply) => Promise<unknown>) =>
+      start(submit, follower, options, send)
   }
 }
+
+const message = (number: number, text: string): ApprovalMessage => ({
+  number,
+  sender: "reviewer",
+  sent_by: { id: `key_${"d".repeat(32)}`, name: "Ada" },
+  sent_at: at,
+  text
+})
+
+const sentMessage = (id: number, sent: ApprovalMessage, approval = approval_id): SessionEvent => ({
+  id,
+  type: "approval:message",
+  session_id: `ses_${"a".repeat(32)}`,
+  step_id: "step 1",
+  occurred_at: at,
+  approval_id: approval,
+  message: sent
+})
+
+describe("connect's govern › messages", () => {
+  afterEach(() => void vi.useRealTimers())
+
+  const asking = (...messages: ReadonlyArray<ApprovalMessage>): GovernedStep => ({
+    ...answer("pending"),
+    messages
+  })
+
+  it("answers each message of a reviewer once, and waits on for the decision", async () => {
+    const first = message(1, "Why?")
+    const second = message(3, "For whom?")
+    const { asked, start } = session({
+      answers: [
+        asking(first),
+        // A message that got no answer is in every answer of the service.
+        asking(first, second),
+        answer("allow")
+      ],
+      events: [
+        sentMessage(4, first, `apr_${"c".repeat(32)}`),
+        sentMessage(5, { ...first, sender: "agent" }),
+        sentMessage(6, second),
+        decided(7, "allow")
+      ],
+      seen: 3
+    })
+    const sent: Array<Reply> = []
+    const heard: Array<string> = []
+    const result = await start(
+      {
+        onMessage: async ({ text }, pending) => {
+          heard.push(`${pending.decision} ${text}`)
+          return text === "Why?" ? undefined : `${"x".repeat(3_999)}\u{1f600}`
+        }
+      },
+      async (reply) => sent.push(reply)
+    )
+    assert.strictEqual(result.decision, "allow")
+    assert.strictEqual(asked(), 3)
+    assert.deepStrictEqual(heard, ["pending Why?", "pending For whom?"])
+    assert.strictEqual(sent.length, 1)
+    assert.deepStrictEqual(sent[0]?.params, { id: approval_id })
+    assert.strictEqual(sent[0]?.payload.text, `${"x".repeat(3_999)}…`)
+    assert.isString(sent[0]?.headers["idempotency-key"])
+  })
+
+  it("goes on if an answer comes too late, repeats one that did not arrive, and sends no empty one", async () => {
+    const codes = [problem("UNAVAILABLE", 503), problem("APPROVAL_ALREADY_DECIDED", 409)]
+    const keys = new Set<string | undefined>()
+    const late = session({
+      answers: [asking(message(1, "Why?")), answer("reject")],
+      events: [decided(7, "reject")]
+    }).start({ onMessage: () => "Because" }, async ({ headers }) => {
+      keys.add(headers["idempotency-key"])
+      throw codes.shift() ?? new Error("sent too often")
+    })
+    const { value } = await after(1_000, late)
+    assert.strictEqual(value?.decision, "reject")
+    assert.strictEqual(keys.size, 1)
+    const empty = session({
+      answers: [asking(message(1, "Why?")), answer("reject")],
+      events: [decided(7, "reject")]
+    }).start({ onMessage: () => " " }, () => assert.fail("nothing is to be sent"))
+    assert.strictEqual((await empty).decision, "reject")
+  })
+
+  it("rejects with the error of the caller", async () => {
+    const { start } = session({ answers: [asking(message(1, "Why?"))], events: [] })
+    const failure = new Error("for the model")
+    const { error } = await after(
+      0,
+      start({
+        onMessage: () => {
+          throw failure
+        }
+      })
+    )
+    assert.strictEqual(error, failure)
+  })
+})
 
 const proposing = (command: string): GovernedStep => ({
   ...answer("reject"),

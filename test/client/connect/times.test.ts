@@ -112,6 +112,7 @@ describe("times in the promise client", () => {
       grant_id: null,
       expires_at: at,
       arguments_digest: digits + digits,
+      changes_requested: false,
       proposal: null
     }
     const problem = {

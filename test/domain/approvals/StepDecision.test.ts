@@ -44,6 +44,7 @@ describe("currentDecision", () => {
       decision_source: "human" as const,
       decided_by: ada,
       comment: "Too much",
+      changes_requested: false,
       proposal: null
     }
     for (const approval of [null, approved, { ...approved, outcome: null, decision_source: null }]) {
@@ -65,6 +66,7 @@ describe("currentDecision", () => {
       decision_source: null,
       decided_by: null,
       comment: null,
+      changes_requested: false,
       proposal: null
     }
     assert.deepInclude(currentDecision(saved, open, ruling("allow")), { decision: "pending", expires_at })
@@ -74,12 +76,37 @@ describe("currentDecision", () => {
       decision_source: "human" as const,
       decided_by: ada,
       comment: "Too much",
+      changes_requested: false,
       proposal: null
     }
     assert.deepInclude(currentDecision(saved, rejected, ruling("allow")), {
       decision: "reject",
       decided_by: ada,
       comment: "Too much"
+    })
+  })
+})
+
+describe("currentDecision › requested changes", () => {
+  it("the answer has the instruction, and says that a person requests changes", () => {
+    const answer = currentDecision(
+      saved,
+      {
+        outcome: "reject",
+        expires_at,
+        decision_source: "human",
+        decided_by: ada,
+        comment: "At most 20",
+        changes_requested: true,
+        proposal: null
+      },
+      ruling("require_approval")
+    )
+    assert.deepInclude(answer, {
+      decision: "reject",
+      changes_requested: true,
+      comment: "At most 20",
+      reason: "A person requests changes"
     })
   })
 })
@@ -92,6 +119,7 @@ describe("currentDecision › counter-proposals", () => {
     decision_source: "human" as const,
     decided_by: ada,
     comment: null,
+    changes_requested: false,
     proposal
   }
 
@@ -114,6 +142,7 @@ describe("currentDecision › counter-proposals", () => {
       decision: "allow",
       approval_id: saved.approval_id,
       decision_source: "counter_proposal",
+      changes_requested: false,
       proposal: null
     })
     assert.deepInclude(currentDecision(allowed, null, ruling("reject")), {

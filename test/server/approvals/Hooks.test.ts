@@ -134,6 +134,50 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("HTTP hoo
     })
   )
 
+  it.effect("pass a reviewer's question to the model once, and wait on when it calls again", () =>
+    Effect.gen(function* () {
+      const { post, run } = yield* codingAgent("http asked")
+      yield* Effect.promise(async () => {
+        const waiting = post(call("refund"))
+        const approval = await run.say("refund", 'Why "50"?')
+        const asked = await waiting
+        assert.strictEqual(asked.decision, "deny")
+        assert.include(asked.reason, String.raw`A reviewer asks: "Why \"50\"?".`)
+        assert.include(asked.reason, `it goes on waiting for approval ${approval}`)
+        const [question, receipt, ...others] = await run.conversation(approval)
+        assert.strictEqual(question, 'reviewer: Why "50"?')
+        assert.include(receipt, "agent: Your message was passed to the model")
+        assert.deepStrictEqual(others, [])
+        const again = post(call("refund", { tool_use_id: "toolu_again" }))
+        // It waits: the next question ends it.
+        await run.say("refund", "And now?")
+        assert.include((await again).reason, 'A reviewer asks: "And now?".')
+        const last = post(call("refund", { tool_use_id: "toolu_last" }))
+        await run.decide("approve", "refund")
+        assert.strictEqual((await last).decision, "allow")
+        assert.lengthOf((await run.client.approvals.list()).approvals, 1)
+      })
+    })
+  )
+
+  it.effect("show a question to a deferred run, and tell what a reviewer wants changed", () =>
+    Effect.gen(function* () {
+      const { post, run } = yield* codingAgent("http changes")
+      yield* Effect.promise(async () => {
+        const query = "defer=true"
+        await post(call("refund"), { query })
+        await run.say("refund", "Why?")
+        const deferred = await post(call("refund"), { query })
+        assert.strictEqual(deferred.decision, "defer")
+        assert.include(deferred.reason, 'A reviewer asks: "Why?".')
+        await run.decide("request_changes", "refund", { comment: "At most 20" })
+        const rejected = await post(call("refund"), { query })
+        assert.strictEqual(rejected.decision, "deny")
+        assert.include(rejected.reason, 'What they want changed: "At most 20".')
+      })
+    })
+  )
+
   it.effect("go on with the approval of a request whose client has gone", () =>
     Effect.gen(function* () {
       const { post, run } = yield* codingAgent("http gone")

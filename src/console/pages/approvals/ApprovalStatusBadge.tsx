@@ -10,7 +10,7 @@ export const ApprovalStatusBadge = ({ approval }: { readonly approval: Approval 
     case "approved":
       return <Badge tone="good">Approved</Badge>
     case "rejected":
-      return <Badge tone="bad">Rejected</Badge>
+      return <Badge tone="bad">{approval.changes_requested ? "Changes requested" : "Rejected"}</Badge>
     case "expired":
       return <Badge tone="quiet">Expired, {approval.outcome === "allow" ? "allowed" : "rejected"}</Badge>
   }

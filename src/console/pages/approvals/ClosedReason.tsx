@@ -1,18 +1,18 @@
 import type { ApprovalSnapshot } from "../../../api/SessionStream.ts"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
+import { verdictOf } from "./verdictOf.ts"
 
 /** How an approval closed, and who decided. */
 export const ClosedReason = ({
-  approval: { decided_by, decision_source, status }
+  approval
 }: {
-  readonly approval: Pick<ApprovalSnapshot, "decided_by" | "decision_source" | "status">
+  readonly approval: Pick<ApprovalSnapshot, "changes_requested" | "decided_by" | "decision_source" | "status">
 }) => {
-  switch (decision_source) {
+  switch (approval.decision_source) {
     case "human":
       return (
         <>
-          {status === "approved" ? "Approved" : "Rejected"} by{" "}
-          <UntrustedText text={decided_by?.name ?? "a person"} />
+          {verdictOf(approval)} by <UntrustedText text={approval.decided_by?.name ?? "a person"} />
         </>
       )
     case "session_closed":

@@ -42,6 +42,7 @@ export const auditPhrases: Readonly<Record<AuditAction, string>> = {
   "approval.vote_recorded": "approved a step that needs more approvals",
   "approval.approved": "approved a step",
   "approval.rejected": "rejected a step",
+  "approval.changes_requested": "requested changes of a step",
   "grant.created": "made a standing grant",
   "grant.revoked": "revoked a standing grant",
   "execution.resolved": "resolved an unknown execution",

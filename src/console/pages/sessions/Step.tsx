@@ -6,6 +6,7 @@ import { Badge } from "../../ui/Badge.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { TimeOfDay, Countdown } from "../../ui/Time.tsx"
 import { ApprovalStatusBadge } from "../approvals/ApprovalStatusBadge.tsx"
+import { verdictOf } from "../approvals/verdictOf.ts"
 
 /** The events of one step, in order. */
 export interface StepHistory {
@@ -129,13 +130,19 @@ const describeEvent = (event: SessionEvent): ReactNode => {
         </>
       )
     }
+    case "approval:message":
+      return (
+        <>
+          {event.message.sender === "agent" ? "Agent" : <UntrustedText text={event.message.sent_by.name} />}:{" "}
+          <UntrustedText text={event.message.text} />
+        </>
+      )
     case "approval:decided":
       return event.approval.decided_by === null ? (
         "Closed without a decision"
       ) : (
         <>
-          {event.approval.status === "approved" ? "Approved" : "Rejected"} by{" "}
-          <UntrustedText text={event.approval.decided_by.name} />
+          {verdictOf(event.approval)} by <UntrustedText text={event.approval.decided_by.name} />
           {event.approval.proposal === null ? null : ", proposing other arguments"}
           {event.approval.comment === null || event.approval.comment === "" ? null : (
             <>

@@ -97,6 +97,7 @@ export const stateColumns = [
   "decided_by_id",
   "decided_by_name",
   "comment",
+  "changes_requested",
   "next_due_at"
 ]
 
@@ -126,6 +127,7 @@ export const stateArrays = (
     ${textArray(rows.map((row) => row.decided_by_id))}::text[],
     ${textArray(rows.map((row) => row.decided_by_name))}::text[],
     ${textArray(rows.map((row) => row.comment))}::text[],
+    ${boolArray(rows.map((row) => row.changes_requested))}::boolean[],
     ${timestamptzArray(rows.map((row) => nextTransitionAt(stateOf(row))))}::timestamptz[]
   `
 

@@ -2,6 +2,7 @@ import { DateTime, Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { NewGrant } from "../../../api/Grants.ts"
 import { GrantNotAllowed, InvalidRequest, LimitReached } from "../../../api/Problems.ts"
+import type { Decision } from "../../../domain/approvals/Approval.ts"
 import type { GrantConditions } from "../../../domain/approvals/grantAllows.ts"
 import { grantDigestInSlices } from "../../../domain/approvals/grantDigest.ts"
 import {
@@ -44,7 +45,7 @@ const invalid = (pointer: string, detail: string) =>
 
 /** Checks a requested grant, as far as that does not depend on the approval. */
 export const prepareGrant = Effect.fnUntraced(function* (
-  decision: "approve" | "reject",
+  decision: Decision,
   request: NewGrant
 ): Effect.fn.Return<PreparedGrant, InvalidRequest> {
   const when = request.when ?? []

@@ -24,6 +24,10 @@ const ResumedStep = Schema.Struct({
       decided_at: Schema.NullOr(TimestampFromMillis),
       decided_by: Schema.NullOr(Actor),
       comment: Schema.NullOr(Schema.String),
+      changes_requested: Schema.Boolean,
+      /** The numbers of the newest messages of either side; 0: none. */
+      newest_question: Schema.Int,
+      newest_answer: Schema.Int,
       expires_at: TimestampFromMillis,
       /** When the next transition by time is due; null once the approval is closed. */
       next_due_at: Schema.NullOr(TimestampFromMillis),
@@ -73,6 +77,9 @@ export const resumedStepJson = `json_build_object(
       'name', coalesce(approval.decided_by_name, approval.decided_by_id)
     ) END,
     'comment', approval.comment,
+    'changes_requested', approval.changes_requested,
+    'newest_question', approval.newest_question,
+    'newest_answer', approval.newest_answer,
     'expires_at', ${millis("approval.expires_at")},
     'next_due_at', ${millis("approval.next_due_at")},
     'has_proposal', approval.proposed_digest IS NOT NULL

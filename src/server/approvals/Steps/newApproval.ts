@@ -57,6 +57,7 @@ export const newApproval = (
     decided_by_id: null,
     decided_by_name: null,
     comment: null,
+    changes_requested: false,
     ...withoutProposal
   }
 }

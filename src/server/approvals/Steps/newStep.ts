@@ -128,6 +128,7 @@ export const newStep = Effect.fnUntraced(function* (
     expires_at: approval?.expires_at ?? null,
     decided_by: null,
     comment: null,
+    changes_requested: false,
     arguments_digest: digest,
     proposal: null
   }

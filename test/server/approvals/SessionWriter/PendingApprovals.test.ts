@@ -41,6 +41,7 @@ const pending = (digit: string, argumentsText: string | null = null): ApprovalRo
   decided_by_id: null,
   decided_by_name: null,
   comment: null,
+  changes_requested: false,
   ...withoutProposal
 })
 

@@ -74,6 +74,7 @@ const unrecorded: Readonly<Record<string, string>> = {
   "comparisons.cancel": "the seeded comparison has ended, so nothing changes",
   "approvals.decideMany":
     "the seeded approval is decided already, in the same way; `approvals.decide` records it",
+  "approvals.sendMessage": "the conversation names the key of each message; a message decides nothing",
   "approvalRules.test": "a test changes nothing",
   "hooks.claudeCode": "the step and its outcome are events of their session",
   "redactionSettings.preview": "a preview changes nothing",

@@ -132,8 +132,12 @@ CREATE TABLE approvals (
   rule_summary text, -- What the step does: the template of the rule with the arguments; null: the rule has no template.
   agent_summary text, -- What the agent claims that the step does; null: it claims nothing.
   arguments_line text, -- The most important arguments on one line, for lists; null: there are none.
+  changes_requested boolean NOT NULL DEFAULT false, -- Whether it was rejected by requesting changes.
+  newest_question integer NOT NULL DEFAULT 0, -- Number of the newest message of a reviewer; 0: none.
+  newest_answer integer NOT NULL DEFAULT 0, -- Number of the newest message of the agent; 0: none.
   PRIMARY KEY (org_id, approval_id),
   CHECK (decision_source IN ('human', 'timeout', 'session_closed')),
+  CHECK ((status = 'rejected') OR (NOT changes_requested)),
   CHECK (outcome IN ('allow', 'reject')),
   CONSTRAINT approvals_proposal_check CHECK ((proposed_digest IS NULL) OR (status = 'rejected')),
   CHECK ((status <> 'approved') OR (quorum IS NULL) OR (approvals_given >= approvals_required)),
@@ -149,6 +153,22 @@ CREATE INDEX approvals_session ON approvals (org_id, session_id, approval_id DES
 CREATE INDEX approvals_status ON approvals (org_id, status, approval_id DESC);
 CREATE INDEX approvals_task ON approvals (org_id, task_id, approval_id DESC) WHERE task_id IS NOT NULL;
 CREATE INDEX approvals_tool_decided ON approvals (org_id, tool, decided_at) WHERE decision_source = 'human';
+
+-- Messages between reviewers and the agent about a pending approval.
+CREATE TABLE approval_messages (
+  org_id text COLLATE "C" NOT NULL, -- Organization that owns the row.
+  approval_id text COLLATE "C" NOT NULL, -- Approval that the message is about.
+  number integer NOT NULL, -- Position in the conversation, from 1 without gaps.
+  session_id text COLLATE "C" NOT NULL, -- Session of the approval.
+  sender text NOT NULL, -- Who speaks: reviewer or agent.
+  sent_by_id text COLLATE "C" NOT NULL, -- API key that sent it.
+  sent_by_name text NOT NULL, -- Name of that key at the time.
+  sent_at timestamptz NOT NULL, -- When it was sent.
+  text text NOT NULL, -- The text, redacted.
+  PRIMARY KEY (org_id, approval_id, number),
+  CHECK (sender IN ('reviewer', 'agent'))
+);
+CREATE INDEX approval_messages_session ON approval_messages (org_id, session_id);
 
 -- The approval rules of an organization, as one document.
 CREATE TABLE approval_rules (
