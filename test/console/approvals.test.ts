@@ -12,6 +12,7 @@ import {
   openSignedIn,
   signInBy
 } from "../support/browser.ts"
+import { eventually } from "../adapters/mcp/eventually.ts"
 import { service } from "../support/service.ts"
 
 const environment = Layer.provideMerge(Browser.layer, service())
@@ -196,6 +197,82 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Appro
           await page.getByText("proposing other arguments").waitFor()
         })
         assert.deepStrictEqual(yield* accessibilityViolations(page), [])
+        assert.deepStrictEqual(pageErrors, [])
+      }).pipe(Effect.scoped, Effect.orDie))
+
+    test("a reviewer asks the agent, reads its answer as it comes, and requests changes", () =>
+      Effect.gen(function* () {
+        const { client } = yield* Countersign
+        const { pageErrors, page } = yield* openSignedIn(
+          yield* keyIn("talk", { preset: "reviewer", name: "Ada" }),
+          "/approvals"
+        )
+        const agent = yield* client({ preset: "runtime", name: "agent" }, "talk")
+        const { session_id } = yield* agent.sessions.create({})
+        const waiting = yield* Effect.forkChild(
+          agent.govern(
+            session_id,
+            {
+              step_id: StepId.make("refund"),
+              tool: "payments.refund",
+              action_class: "write",
+              arguments: { amount: 500 }
+            },
+            { onMessage: ({ text }) => `<b id=injected>You asked</b> \u{202e}${text}` }
+          )
+        )
+        const message = page.getByRole("textbox", { name: "Message to the agent" })
+        const messages = page.getByRole("region", { name: "Messages" })
+        const option = page.getByRole("option", { name: /payments\.refund/ })
+        yield* Effect.promise(async () => {
+          await option.click()
+          await message.waitFor()
+          assert.isTrue(await page.getByRole("button", { name: "Send" }).isDisabled())
+          await message.fill("Why 500?")
+          await page.getByRole("button", { name: "Send" }).click()
+          await messages.getByText("Why 500?").first().waitFor()
+          await eventually(async () => assert.strictEqual(await message.inputValue(), ""))
+          // The answer arrives without reloading the page.
+          await messages.getByText("<b id=injected>You asked</b>").waitFor()
+          await messages.getByText("U+202E").waitFor()
+          assert.strictEqual(await page.locator("#injected").count(), 0)
+          await option.getByText("Agent wrote").waitFor()
+        })
+        assert.deepStrictEqual(yield* accessibilityViolations(page), [])
+        yield* Effect.promise(async () => {
+          await page.setViewportSize({ width: 390, height: 844 })
+          assert.strictEqual(await horizontalOverflow(page), 0)
+          await page.setViewportSize({ width: 1280, height: 720 })
+          // A message that was typed and not sent survives a reload.
+          await message.fill("not sent")
+          await page.reload()
+          await message.waitFor()
+          assert.strictEqual(await message.inputValue(), "not sent")
+          await page.locator("[aria-keyshortcuts=c]").waitFor()
+          await page.getByRole("heading", { name: "payments.refund" }).click()
+          await page.keyboard.press("c")
+          const submit = page.getByRole("button", { name: "Request changes", exact: true })
+          assert.isTrue(await submit.isDisabled())
+          await page.keyboard.press("Enter")
+          await page.getByRole("textbox", { name: "What the agent has to change" }).fill("At most 20")
+        })
+        assert.deepStrictEqual(yield* accessibilityViolations(page), [])
+        yield* Effect.promise(async () => {
+          await page.keyboard.press("Enter")
+          await page.getByText("Changes requested by Ada").first().waitFor()
+          await messages.getByText("Why 500?").first().waitFor()
+          assert.strictEqual(await message.count(), 0)
+        })
+        assert.deepInclude(yield* Fiber.join(waiting), {
+          decision: "reject",
+          changes_requested: true,
+          comment: "At most 20"
+        })
+        yield* Effect.promise(async () => {
+          await page.getByRole("link", { name: "View session" }).click()
+          await page.getByText("Changes requested by").first().waitFor()
+          await page.getByText("Why 500?").first().waitFor()
+        })
         assert.deepStrictEqual(pageErrors, [])
       }).pipe(Effect.scoped, Effect.orDie))
 

@@ -82,7 +82,11 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Conso
         const inbox = ["Pending 1", "Closed", "Mine 1", "All 1", "Admins 0", "List", "Tool", "Session"]
         for (const [path, shows, offered] of [
           ["/approvals", "Pending 1", inbox],
-          [`/approvals/${at.approval_id}`, "Arguments", [...inbox, "Select x", "Approve a", "Reject r"]],
+          [
+            `/approvals/${at.approval_id}`,
+            "Message to the agent",
+            [...inbox, "Select x", "Send", "Approve a", "Reject r", "Request changes c"]
+          ],
           [`/feedback/${at.feedback_id}`, "Correction", ["Export", "Stage s", "Reject r", "Fix and stage"]],
           [`/promotion/${at.task_id}`, "examples added", []],
           ["/sessions", "ticket: 4711", ["All", "Open", "Closed", "Export"]],

@@ -97,6 +97,12 @@ export const seedConsoleOrg = Effect.fnUntraced(function* (
   if (decidedStep.approval_id === null || pendingStep.approval_id === null) {
     return yield* Effect.die("the step should require approval")
   }
+  for (const speaker of [reviewer, agent]) {
+    yield* speaker.approvals.sendMessage({
+      params: { id: pendingStep.approval_id },
+      payload: { text: texts.text }
+    })
+  }
   yield* reviewer.approvals.decide({
     params: { id: decidedStep.approval_id },
     payload: { decision: "approve", comment: texts.text }

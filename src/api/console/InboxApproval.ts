@@ -15,7 +15,10 @@ export const InboxLine = Schema.Struct({
   /** Whether that key may decide. */
   self_approval: Schema.Boolean,
   /** Values of the session's metadata. Null: there are none, or the key lacks the scope `sessions.read`. */
-  about: Schema.NullOr(Schema.String)
+  about: Schema.NullOr(Schema.String),
+  /** The numbers of the newest message of a reviewer and of the agent; 0: none. */
+  newest_question: Schema.Int,
+  newest_answer: Schema.Int
 }).annotate({ identifier: "InboxLine" })
 export type InboxLine = typeof InboxLine.Type
 

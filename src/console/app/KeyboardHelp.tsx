@@ -9,7 +9,7 @@ const shortcuts: ReadonlyArray<readonly [string, ReadonlyArray<readonly [string,
     [
       ["j, k", "next, previous"],
       ["↓, ↑", "next, previous in the list; in the selected approval, scroll"],
-      ["a, r", "approve, reject"],
+      ["a, r, c", "approve, reject, request changes"],
       ["x", "select, to decide several"],
       ["Shift and ↓, ↑", "extend the selection"],
       ["X", "select up to here"]

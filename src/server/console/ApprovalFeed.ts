@@ -18,7 +18,13 @@ import type { ApprovalId, KeyId, OrgId } from "../../domain/Ids.ts"
 import { isOwnRequest } from "../../domain/approvals/ApprovalState.ts"
 import { findSimilarRule } from "../../domain/approvals/findSimilarRule.ts"
 import type { Timestamp } from "../../domain/Time.ts"
-import { changedApprovals, changedJson, comparedApprovals, pendingByDeadline } from "./ApprovalFeed/rows.ts"
+import {
+  changedApprovals,
+  changedJson,
+  comparedApprovals,
+  listedJson,
+  pendingByDeadline
+} from "./ApprovalFeed/rows.ts"
 import {
   findContext,
   findEarlierSteps,
@@ -151,9 +157,15 @@ export class ApprovalFeed extends Context.Service<
         const changed = yield* changedApprovals(sql, organizations, sessions, yield* clock.now)
         for (const [org_id, snapshots] of Map.groupBy(changed, (row) => row.org_id)) {
           for (const canReadSessions of [true, false]) {
-            const events = snapshots.map(
-              (row) => `event: approval\ndata: ${changedJson(row, canReadSessions)}\n\n`
+            const spoken = snapshots.flatMap(({ approval, approval_id }) =>
+              approval === null ? [approval_id] : []
             )
+            const events = [
+              ...snapshots.flatMap((row) =>
+                row.approval === null ? [] : [changedJson(row.approval, row, canReadSessions)]
+              ),
+              ...(yield* listedJson(sql, org_id, spoken, canReadSessions))
+            ].map((json) => `event: approval\ndata: ${json}\n\n`)
             broadcast(Buffer.from(events.join("")), { org_id, canReadSessions })
           }
         }

@@ -194,6 +194,26 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("counters
     })
   )
 
+  it.effect("passes a reviewer's question to the model once, and waits on when it calls again", () =>
+    Effect.gen(function* () {
+      const { hook, run } = yield* codingAgent("hook asked")
+      yield* Effect.promise(async () => {
+        const waiting = hook(call("refund"))
+        const approval = await run.say("refund", "Why?")
+        const asked = await waiting
+        assert.strictEqual(asked.decision, "deny")
+        assert.include(asked.reason, 'A reviewer asks: "Why?".')
+        assert.lengthOf(await run.conversation(approval), 2)
+        // The run can end meanwhile: the session stays open.
+        await hook(ended(claudeCode2))
+        const again = hook(call("refund", { tool_use_id: "toolu_again" }))
+        await run.decide("approve", "refund")
+        assert.strictEqual((await again).decision, "allow")
+        assert.lengthOf((await run.client.approvals.list()).approvals, 1)
+      })
+    })
+  )
+
   it.effect("defers a call, and decides it when the run is resumed", () =>
     Effect.gen(function* () {
       const { hook, run } = yield* codingAgent("hook defers")

@@ -25,7 +25,9 @@ const approval = (
       arguments: "iban SECRET",
       requested_by: { id: `key_${"b".repeat(32)}`, name: "agent" },
       self_approval: false,
-      about: "SUP-9001"
+      about: "SUP-9001",
+      newest_question: 0,
+      newest_answer: 0
     }
   }),
   ...changes

@@ -1,11 +1,12 @@
 import { assert, describe, layer } from "@effect/vitest"
-import { DateTime, Duration, Effect, Fiber, Latch, Layer, Option, type Schema, Stream } from "effect"
+import { DateTime, Duration, Effect, Fiber, Latch, Layer, Option, Schema, Stream } from "effect"
 import { Sse } from "effect/encoding"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { Authorized } from "../../../src/api/Authorization.ts"
 import {
   INBOX_FIRST_PAGE,
+  InboxApproval,
   MAX_COMPARED_BYTES,
   MAX_CONTEXT_BYTES,
   MAX_EARLIER_STEPS,
@@ -155,7 +156,9 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Approval
             agent_summary: "A small one",
             arguments: "amount 1290 · order 4711",
             self_approval: false,
-            about: "SUP-9001"
+            about: "SUP-9001",
+            newest_question: 0,
+            newest_answer: 0
           })
           const withoutSession = yield* asNarrow(feed.list({}))
           assert.isNull(withoutSession.approvals[0]?.line?.about)
@@ -167,6 +170,36 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Approval
             about: null
           })
         }).pipe(Effect.scoped, Effect.orDie)
+    )
+
+    it.effect("a message about an approval is a change of its line", () =>
+      Effect.gen(function* () {
+        const { client } = yield* Countersign
+        const feed = yield* ApprovalFeed
+        const { approval_id } = yield* (yield* agentOf("messages"))("first")
+        const admin = yield* client({}, "messages")
+        const streamed = yield* Effect.forkChild(
+          (yield* asReviewer("messages", feed.open)).pipe(
+            Stream.decodeText(),
+            Stream.splitLines,
+            Stream.filter((text) => text.startsWith(`data: {"approval_id"`)),
+            Stream.map((text) => JSON.parse(text.slice(6))),
+            Stream.filter(({ line }) => line.newest_question > 0),
+            Stream.runHead
+          ),
+          { startImmediately: true }
+        )
+        yield* admin.approvals.sendMessage({
+          params: { id: approval_id ?? assert.fail("the step waits") },
+          payload: { text: "a secret question" }
+        })
+        const changed: unknown = Option.getOrUndefined(yield* Fiber.join(streamed))
+        const { approvals } = yield* asReviewer("messages", feed.list({}))
+        const [listed] = Schema.encodeSync(Schema.toCodecJson(Schema.Array(InboxApproval)))(approvals)
+        assert.deepStrictEqual(changed, listed)
+        assert.deepInclude(listed?.line, { newest_question: 1, newest_answer: 0 })
+        assert.notInclude(JSON.stringify(changed), "secret question")
+      }).pipe(Effect.scoped, Effect.orDie)
     )
 
     it.effect("a page of many pending approvals is read by their index, without the others", () =>

@@ -30,6 +30,7 @@ const growing: ReadonlyArray<GrowingTable> = [
   { name: "governed_steps", where: "decision = 'pending'", atMost: 1_000 },
   { name: "approvals", where: "status <> 'pending'" },
   { name: "approvals", where: "status = 'pending'", atMost: 1_000 },
+  { name: "approval_messages" },
   { name: "approval_events" },
   { name: "grants", atMost: BY_HAND, columns: { ended_at: "created_at", end_reason: "'revoked'" } },
   // As many as an organization may have.

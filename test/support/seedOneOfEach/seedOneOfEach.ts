@@ -141,6 +141,10 @@ export const seedOneOfEach = Effect.fnUntraced(function* (organization: string) 
     params: { id: granted ?? assert.fail("an approval") },
     payload: { decision: "approve", grant: { scope: "arguments", max_uses: 1 } }
   })
+  yield* admin.approvals.sendMessage({
+    params: { id: approval_id ?? assert.fail("an approval") },
+    payload: { text: "Which invoice?" }
+  })
   yield* step("claimable", "read")
   const claim = (id: SessionId, step_id: string) =>
     Effect.map(

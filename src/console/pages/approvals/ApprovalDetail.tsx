@@ -2,7 +2,7 @@ import { Effect } from "effect"
 import { Atom } from "effect/reactivity"
 import { useEffect, useRef, useState } from "react"
 import type { InboxItem } from "../../../api/Console.ts"
-import type { Approval } from "../../../domain/approvals/Approval.ts"
+import type { Approval, Decision } from "../../../domain/approvals/Approval.ts"
 import { describeProgress } from "../../../domain/approvals/Quorum.ts"
 import type { ApprovalId } from "../../../domain/Ids.ts"
 import { refresh, useAtomValue } from "../../state/atoms.ts"
@@ -28,11 +28,12 @@ import { HistorySection, RequestSection } from "./ContextSection.tsx"
 import { ApprovalHeading } from "./ApprovalHeading.tsx"
 import { DeadlineBar } from "./DeadlineBar.tsx"
 import { ClosedReason } from "./ClosedReason.tsx"
+import { Conversation } from "./Conversation.tsx"
 import { ApprovalStatusBadge } from "./ApprovalStatusBadge.tsx"
 import { ProposalSection } from "./ProposalSection.tsx"
 import { UnknownApproval } from "./UnknownApproval.tsx"
 
-export type Verdict = "approve" | "reject"
+export type Verdict = Decision
 
 const itemAtom = Atom.family((id: ApprovalId) => Atom.make(consoleClient.inbox.get({ params: { id } })))
 
@@ -145,6 +146,7 @@ const LoadedApproval = ({
   const keys = {
     a: takesKeys && canDecide && obstacle === undefined ? approve : undefined,
     r: takesKeys && canDecide ? () => setVerdict("reject") : undefined,
+    c: takesKeys && canDecide ? () => setVerdict("request_changes") : undefined,
     Escape: verdict === undefined ? undefined : () => setVerdict(undefined)
   }
   useKeyboardShortcuts(keys)
@@ -208,6 +210,10 @@ const LoadedApproval = ({
           proposal={item.approval.proposal ?? approval.proposal}
         />
       )}
+      <Conversation
+        approval={approval}
+        newest={Math.max(snapshot?.line?.newest_question ?? 0, snapshot?.line?.newest_answer ?? 0)}
+      />
       <HistorySection approval={approval} />
       <ApprovalProperties approval={approval} />
       {approval.status !== "pending" || !canDecide ? null : (

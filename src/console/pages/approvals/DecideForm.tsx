@@ -1,6 +1,7 @@
 import { Result, type Schema } from "effect"
 import { useEffect, useRef, useState } from "react"
 import type { JsonObject } from "../../../domain/tasks/Dataset.ts"
+import { hasVisibleText } from "../../../domain/VisibleText.ts"
 import { Button } from "../../ui/Button.tsx"
 import { CommentForm } from "../../ui/CommentForm.tsx"
 import { ReadingHint } from "../../ui/reading/ReadingHint.tsx"
@@ -13,7 +14,8 @@ import { proposableArguments, ProposalField, readProposal } from "./ProposalFiel
 
 const choices: Record<Verdict, { readonly label: string; readonly kind: "good" | "bad" }> = {
   approve: { label: "Approve", kind: "good" },
-  reject: { label: "Reject", kind: "bad" }
+  reject: { label: "Reject", kind: "bad" },
+  request_changes: { label: "Request changes", kind: "bad" }
 }
 
 /** The parts of a decision besides its comment. */
@@ -23,8 +25,8 @@ export interface DecisionExtras {
 }
 
 /**
- * The Approve and Reject buttons; after a choice, a comment field and the final submit. A rejection can propose other arguments, an approval
- * can allow further steps. On a phone it sticks to the bottom.
+ * The buttons of the verdicts; after a choice, a comment field and the final submit. A rejection can propose other arguments, an approval can
+ * allow further steps, and requested changes need the comment. On a phone it sticks to the bottom.
  */
 export const DecideForm = ({
   canApprove,
@@ -57,7 +59,7 @@ export const DecideForm = ({
   /** Shows more of them. */
   readonly onShowMore: () => void
   /** The keys that act now. */
-  readonly keys: Readonly<Record<"a" | "r", unknown>>
+  readonly keys: Readonly<Record<"a" | "c" | "r", unknown>>
   readonly onVerdict: (verdict: Verdict | undefined) => void
   readonly onSubmit: (verdict: Verdict, comment: string, extras: DecisionExtras) => Promise<void>
 }) => {
@@ -72,7 +74,7 @@ export const DecideForm = ({
     wasOpen.current = isOpen
   }, [isOpen])
   if (verdict === undefined) {
-    const keyOf = (key: "a" | "r") => (keys[key] === undefined ? undefined : key)
+    const keyOf = (key: "a" | "c" | "r") => (keys[key] === undefined ? undefined : key)
     return (
       <div ref={buttons} className="decide" data-covers="">
         {note === undefined ? null : <p className="decide-hint">{note}</p>}
@@ -91,11 +93,15 @@ export const DecideForm = ({
         <Button kind="bad" aria-keyshortcuts={keyOf("r")} onClick={() => onVerdict("reject")}>
           Reject <kbd>r</kbd>
         </Button>
+        <Button aria-keyshortcuts={keyOf("c")} onClick={() => onVerdict("request_changes")}>
+          Request changes <kbd>c</kbd>
+        </Button>
       </div>
     )
   }
   const { kind, label } = choices[verdict]
-  const original = verdict === "reject" ? proposableArguments(stepArguments) : undefined
+  const original = verdict === "approve" ? undefined : proposableArguments(stepArguments)
+  const lacksInstruction = verdict === "request_changes" && !hasVisibleText(comment)
   const proposal =
     original === undefined || proposalText === undefined ? undefined : readProposal(proposalText, original)
   const grantOf = (text: string) =>
@@ -105,11 +111,13 @@ export const DecideForm = ({
   const grant = grantOf(comment)
   return (
     <CommentForm
-      label="Comment (optional)"
+      label={verdict === "request_changes" ? "What the agent has to change" : "Comment (optional)"}
       action={label}
       kind={kind}
       pending={pending}
-      disabled={[proposal, grant].some((one) => one !== undefined && Result.isFailure(one))}
+      disabled={
+        lacksInstruction || [proposal, grant].some((one) => one !== undefined && Result.isFailure(one))
+      }
       comment={comment}
       onChange={onComment}
       onBack={() => onVerdict(undefined)}
@@ -117,7 +125,7 @@ export const DecideForm = ({
         void onSubmit(verdict, text, { proposed: valueOf(proposal), grant: valueOf(grantOf(text)) })
       }
     >
-      {note === undefined || verdict === "reject" ? null : <p>{note}</p>}
+      {note === undefined || verdict !== "approve" ? null : <p>{note}</p>}
       {original === undefined ? null : (
         <ProposalField original={original} text={proposalText} onChange={setProposalText} />
       )}

@@ -209,6 +209,12 @@ const Row = memo(function Row({
         </span>
         {progress === "" ? null : <span className="row-progress">{progress}</span>}
         {findObstacle(approval, session) === "approved" ? <Badge tone="good">You approved</Badge> : null}
+        {line === undefined || line.newest_question === line.newest_answer ? null : line.newest_answer >
+          line.newest_question ? (
+          <Badge tone="note">Agent wrote</Badge>
+        ) : (
+          <Badge tone="quiet">Answer awaited</Badge>
+        )}
         {approval.stage === "admin" ? <Badge tone="note">Escalated</Badge> : null}
         <Countdown from={approval.requested_at} until={approval.expires_at} suffix=" left" />
       </span>

@@ -1,6 +1,6 @@
 import { DateTime, Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
-import { type InboxApproval, type InboxLine, MAX_COMPARED_BYTES } from "../../../api/Console.ts"
+import { InboxApproval, type InboxLine, MAX_COMPARED_BYTES } from "../../../api/Console.ts"
 import { describeMetadata } from "../../../domain/approvals/describeMetadata.ts"
 import { ApprovalId, KeyId, OrgId } from "../../../domain/Ids.ts"
 import { JsonValue } from "../../../domain/json/JsonValue.ts"
@@ -26,12 +26,16 @@ const lineFields = {
   requested_by_id: KeyId,
   requested_by_name: Schema.NullOr(Schema.String),
   self_approval: Schema.Boolean,
-  metadata: Schema.NullOr(Schema.Record(Schema.String, JsonValue))
+  metadata: Schema.NullOr(Schema.Record(Schema.String, JsonValue)),
+  newest_question: Schema.Int,
+  newest_answer: Schema.Int
 }
 
 /** The columns of a line besides the approval's, and the tables that have them. */
 const lineColumns = `
   api_keys.name AS requested_by_name,
+  approvals.newest_question,
+  approvals.newest_answer,
   CASE WHEN pg_column_size(agent_sessions.metadata) <= ${MAX_LINE_METADATA} THEN agent_sessions.metadata END AS metadata`
 const lineTables = `
   LEFT JOIN api_keys ON api_keys.org_id = approvals.org_id
@@ -47,7 +51,9 @@ const toLine = (row: LineRow, canReadSessions: boolean): InboxLine => ({
   arguments: row.arguments_line,
   requested_by: { id: row.requested_by_id, name: row.requested_by_name ?? row.requested_by_id },
   self_approval: row.self_approval,
-  about: canReadSessions && row.metadata !== null ? describeMetadata(row.metadata) : null
+  about: canReadSessions && row.metadata !== null ? describeMetadata(row.metadata) : null,
+  newest_question: row.newest_question,
+  newest_answer: row.newest_answer
 })
 
 const listedRows = rowsOf(Schema.Struct({ ...ApprovalRow.fields, ...lineFields }))
@@ -150,17 +156,34 @@ export const comparedApprovals = Effect.fnUntraced(function* (
 const ChangedRow = Schema.Struct({
   org_id: OrgId,
   approval_id: ApprovalId,
-  approval: Schema.String,
+  /** Null: the newest event of the approval is a message, which has no snapshot. */
+  approval: Schema.NullOr(Schema.String),
   ...lineFields
 })
 const changedRows = rowsOf(ChangedRow)
 
-/** The JSON of a changed approval with its line. */
-export const changedJson = (row: typeof ChangedRow.Type, canReadSessions: boolean): string =>
-  `${row.approval.slice(0, -1)},"line":${JSON.stringify(toLine(row, canReadSessions))}}`
+/** The JSON of a changed approval with its line. `snapshot`: that of its newest event. */
+export const changedJson = (
+  snapshot: string,
+  row: typeof ChangedRow.Type,
+  canReadSessions: boolean
+): string => `${snapshot.slice(0, -1)},"line":${JSON.stringify(toLine(row, canReadSessions))}}`
+
+const encodeListed = Schema.encodeSync(Schema.fromJsonString(Schema.toCodecJson(InboxApproval)))
+
+/** The JSON of approvals in an organization, with their lines, by ID. */
+export const listedJson = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  ids: ReadonlyArray<ApprovalId>,
+  canReadSessions: boolean
+) {
+  const listed = ids.length === 0 ? [] : yield* listedApprovals(sql, org_id, ids, canReadSessions)
+  return listed.map((approval) => encodeListed(approval))
+})
 
 /**
- * The approvals that changed in these sessions, each with the JSON of its newest snapshot. One statement reads all sessions; sessions of
+ * The approvals that changed in these sessions or have a new message, each with the JSON of its newest event's snapshot. One statement reads all sessions; sessions of
  * other organizations are skipped.
  */
 export const changedApprovals = Effect.fnUntraced(function* (
@@ -188,7 +211,7 @@ export const changedApprovals = Effect.fnUntraced(function* (
         AND event.session_id = pending.session_id
         AND event.number > pending.after::bigint
       JOIN approvals ON approvals.org_id = event.org_id
-        AND approvals.approval_id = event.data->'approval'->>'approval_id'
+        AND approvals.approval_id = coalesce(event.data->'approval'->>'approval_id', event.data->>'approval_id')
       ${sql.literal(lineTables)}
     WHERE event.type LIKE 'approval:%'
       AND event.occurred_at > ${toDate(DateTime.subtract(now, MAX_EVENT_AGE))}::timestamptz

@@ -30,7 +30,9 @@ const approval = (
     arguments: null,
     requested_by: agent,
     self_approval: false,
-    about: digit === "2" ? "SUP-9001" : null
+    about: digit === "2" ? "SUP-9001" : null,
+    newest_question: 0,
+    newest_answer: 0
   },
   ...over
 })

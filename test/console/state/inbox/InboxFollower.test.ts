@@ -138,7 +138,9 @@ describe("InboxFollower", () => {
         arguments: null,
         requested_by: { id: KeyId.make(`key_${"a".repeat(32)}`), name: "agent" },
         self_approval: false,
-        about: null
+        about: null,
+        newest_question: 0,
+        newest_answer: 0
       })
       connect()
       stream().opened()
