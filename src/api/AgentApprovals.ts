@@ -49,19 +49,19 @@ export const DecideRequest = Schema.Struct({
   .annotate({ identifier: "DecideRequest" })
 export type DecideRequest = typeof DecideRequest.Type
 
-export const NewMessage = Schema.Struct({
+export const NewApprovalMessage = Schema.Struct({
   text: Message.annotateKey({
     description:
       "The message: 1 to 4,000 characters, one of which is visible. Secrets in it are redacted before it is stored."
   })
-}).annotate({ identifier: "NewMessage", description: "A message about a pending approval." })
-export type NewMessage = typeof NewMessage.Type
+}).annotate({ identifier: "NewApprovalMessage", description: "A message about a pending approval." })
+export type NewApprovalMessage = typeof NewApprovalMessage.Type
 
-export const Messages = Schema.Struct({
+export const ApprovalMessages = Schema.Struct({
   messages: Schema.Array(ApprovalMessage)
     .check(documented({ maxItems: 2 * MAX_MESSAGES }))
     .annotateKey({ description: "The messages, oldest first." })
-}).annotate({ identifier: "Messages", description: "The conversation about an approval." })
+}).annotate({ identifier: "ApprovalMessages", description: "The conversation about an approval." })
 
 export const DecidedApproval = Schema.Struct({
   ...Approval.fields,
@@ -155,7 +155,7 @@ export class AgentApprovalsApi extends HttpApiGroup.make("approvals")
           )
         )
       },
-      success: Messages,
+      success: ApprovalMessages,
       error: [NotFound, SessionOfAnotherKey]
     })
       .middleware(requiresEither("approvals.read", "sessions.write"))
@@ -170,7 +170,7 @@ export class AgentApprovalsApi extends HttpApiGroup.make("approvals")
     HttpApiEndpoint.post("sendMessage", "/:id/messages", {
       params: { id: ApprovalId.annotateKey({ description: "The approval's ID." }) },
       headers: idempotencyHeaders,
-      payload: NewMessage,
+      payload: NewApprovalMessage,
       success: ApprovalMessage.pipe(HttpApiSchema.status(201)),
       error: [NotFound, SessionOfAnotherKey, ApprovalAlreadyDecided, ApprovalExpired, LimitReached]
     })

@@ -46,6 +46,7 @@ export {
 } from "../domain/approvals/Execution.ts"
 export * from "../domain/identity/ApiKey.ts"
 export * from "../domain/approvals/Approval.ts"
+export { ApprovalMessage, MessageSender } from "../domain/approvals/ApprovalMessage.ts"
 export { ApprovalStage } from "../domain/approvals/ApprovalStage.ts"
 export { CounterProposal } from "../domain/approvals/CounterProposal.ts"
 export { QuorumPart, Vote } from "../domain/approvals/Quorum.ts"

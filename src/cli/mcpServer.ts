@@ -20,7 +20,7 @@ export const mcpServerCommand = Command.make(
     ...secretFlags(serverKey),
     allowWrite: Flag.Boolean("allow-write").pipe(
       Flag.withDescription(
-        "Add tools that replay deliveries, review feedback and replace the approval rules"
+        "Add tools that send messages about approvals, replay deliveries, review feedback and replace the approval rules"
       ),
       Flag.withDefault(false)
     ),

@@ -280,7 +280,9 @@ export const layerContractHandlers = Layer.mergeAll(
           const answer =
             wait_seconds === 0
               ? ask
-              : Effect.flatMap(ask, (first) => waits.untilDecided(first, params.id, { seconds: wait_seconds, after_message }, ask))
+              : Effect.flatMap(ask, (first) =>
+                  waits.untilDecided(first, params.id, { seconds: wait_seconds, after_message }, ask)
+                )
           return warnings.length === 0 ? answer : Effect.map(answer, (step) => ({ ...step, warnings }))
         },
         reportOutcome: ({ params, payload }) => steps.complete(params.id, params.step_id, payload),

@@ -232,7 +232,34 @@ const mistakes: ReadonlyArray<Mistake> = [
     mistake: "approved for approve",
     at: decide,
     body: { decision: "approved" },
-    answer: invalid("body", '#/decision: expected "approve" or "reject".')
+    answer: invalid("body", '#/decision: expected "approve", "reject" or "request_changes".')
+  },
+  {
+    mistake: "requested changes without an instruction",
+    at: decide,
+    body: { decision: "request_changes", comment: " " },
+    answer: invalid(
+      "body",
+      "#/comment: expected a comment that says what to change, because `decision` is `request_changes`."
+    )
+  },
+  {
+    mistake: "a message by another name",
+    at: `POST /v1/agent-approvals/apr_${none}/messages`,
+    body: { message: "Why?" },
+    answer: invalid("body", "#/message: is not a member; the members are text.", "#/text: is missing.")
+  },
+  {
+    mistake: "a message without a visible character",
+    at: `POST /v1/agent-approvals/apr_${none}/messages`,
+    body: { text: "\u200b" },
+    answer: invalid("body", "#/text: expected a text with a visible character.")
+  },
+  {
+    mistake: "the ID of a message as the last one seen",
+    at: `${steps}?after_message=msg_1`,
+    body: step,
+    answer: invalid("query", "#/after_message: expected an integer.")
   },
   {
     mistake: "a misspelt comment",

@@ -96,12 +96,12 @@ export const describeQuestion = (approval_id: string, messages: ReadonlyArray<Re
     "This call waits for a person and was not executed. Nothing has been rejected.",
     describeMessages(messages),
     "If the question shows a mistake, call the tool again with other arguments: that is a new call, which a person decides anew.",
-    `Otherwise answer by telling the user, and make the same call with the same arguments again: it goes on waiting for approval ${approval_id}.`
+    `Otherwise answer with the tool send_message of Countersign if you have it, or by telling the user; then make the same call with the same arguments again: it goes on waiting for approval ${approval_id}.`
   )
 
 /** The receipt that reviewers get in place of an answer when their messages were passed to the model. */
 export const PASSED_TO_MODEL =
-  "Your message was passed to the model, which cannot write here. It answers by a call with other arguments, or waits with the same call."
+  "Your message was passed to the model. It answers here if it can, or by a call with other arguments, or it waits with the same call."
 
 /** Says that a call has an outcome already. */
 export const ALREADY_EXECUTED =

@@ -1,6 +1,6 @@
 import { Context, DateTime, Duration, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
-import type { NewMessage } from "../../api/AgentApprovals.ts"
+import type { NewApprovalMessage } from "../../api/AgentApprovals.ts"
 import type { ApprovalAlreadyDecided, ApprovalExpired } from "../../api/ApprovalProblems.ts"
 import { AuthorizedEither, type Authorized } from "../../api/Authorization.ts"
 import { notFound } from "../../api/notFound.ts"
@@ -46,7 +46,7 @@ export class Messages extends Context.Service<
      */
     readonly send: (
       id: ApprovalId,
-      message: NewMessage
+      message: NewApprovalMessage
     ) => Effect.Effect<ApprovalMessage, SendError, Authorized<"approvals.decide" | "sessions.write">>
     /** The messages after a number, oldest first. There are few enough for one page. */
     readonly list: (

@@ -132,10 +132,7 @@ export const layerScopeChecks: Layer.Layer<ScopeChecks> = Layer.mergeAll(
     "feedback.write"
   ]),
   layerScopeCheckOf(requiresEither("sessions.read", "sessions.write"), ["sessions.read", "sessions.write"]),
-  layerScopeCheckOf(requiresEither("approvals.read", "sessions.write"), [
-    "approvals.read",
-    "sessions.write"
-  ]),
+  layerScopeCheckOf(requiresEither("approvals.read", "sessions.write"), ["approvals.read", "sessions.write"]),
   layerScopeCheckOf(requiresEither("approvals.decide", "sessions.write"), [
     "approvals.decide",
     "sessions.write"

@@ -36,6 +36,8 @@ const mayBreakRule: Readonly<Record<string, (body: unknown) => boolean>> = {
   runTask: (body) => "answered_by" in node(body) && !("answer" in node(body)),
   createRelease: (body) => node(body)["force"] === true && !("reason" in node(body)),
   startCanary: (body) => node(body)["force"] === true && !("reason" in node(body)),
+  decideApproval: (body) => node(body)["decision"] === "request_changes",
+  decideApprovals: (body) => node(body)["decision"] === "request_changes",
   createApiKey: (body) => Array.isArray(node(body)["allowed_networks"]),
   replayNotificationDeliveries: (body) => typeof node(body)["until"] === "string"
 }
