@@ -2,7 +2,7 @@ import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { documented } from "../domain/documented.ts"
 import { ApprovalRule, RuleEffect } from "../domain/approvals/ApprovalRule.ts"
-import { Budget, MAX_BUDGETS } from "../domain/approvals/Budget.ts"
+import { MAX_BUDGETS, RuleBudget } from "../domain/approvals/RuleBudget.ts"
 import { MAX_QUORUM_PARTS, QuorumPart } from "../domain/approvals/Quorum.ts"
 import { MAX_LISTED_STEPS, RuleTestLine } from "../domain/approvals/RuleTest.ts"
 import { RuleWarnings } from "../domain/approvals/ruleWarnings.ts"
@@ -41,9 +41,9 @@ export const NewQuorumPart = Schema.Struct({
 }).annotate({ identifier: "NewQuorumPart", description: "How many people, of which group, must approve." })
 export type NewQuorumPart = typeof NewQuorumPart.Type
 
-const { by, count, sum, ...budgetFields } = Budget.fields
+const { by, count, sum, ...budgetFields } = RuleBudget.fields
 
-export const NewBudget = Schema.Struct({
+export const NewRuleBudget = Schema.Struct({
   ...budgetFields,
   count: Schema.optionalKey(count),
   sum: Schema.optionalKey(sum),
@@ -53,7 +53,7 @@ export const NewBudget = Schema.Struct({
   description:
     "How much a rule allows within a sliding window: `count` steps, a `sum` of a number in the arguments, or both."
 })
-export type NewBudget = typeof NewBudget.Type
+export type NewRuleBudget = typeof NewRuleBudget.Type
 
 export const NewApprovalRule = Schema.Struct({
   id: Schema.optionalKey(RuleId).annotateKey({
@@ -66,13 +66,15 @@ export const NewApprovalRule = Schema.Struct({
     description:
       "Conditions on the step's arguments, at most 20. The rule matches only if all hold. Default: none. Required, if need be empty, for a rule with an `id` whose stored version has conditions."
   }),
-  budget: Schema.optionalKey(NewBudget).annotateKey({
+  budget: Schema.optionalKey(NewRuleBudget).annotateKey({
     description:
       "The budget of a rule with one, short for `budgets` with one element. Not together with `budgets`."
   }),
-  budgets: Schema.optionalKey(Schema.Array(NewBudget).check(Schema.isMaxLength(MAX_BUDGETS))).annotateKey({
-    description: `Budgets of a rule that allows, at most ${MAX_BUDGETS}: it matches only while a step still fits all of them. Default: none. Required, if need be empty, for a rule with an \`id\` whose stored version has budgets.`
-  }),
+  budgets: Schema.optionalKey(Schema.Array(NewRuleBudget).check(Schema.isMaxLength(MAX_BUDGETS))).annotateKey(
+    {
+      description: `Budgets of a rule that allows, at most ${MAX_BUDGETS}: it matches only while a step still fits all of them. Default: none. Required, if need be empty, for a rule with an \`id\` whose stored version has budgets.`
+    }
+  ),
   effect,
   review_seconds: Schema.optionalKey(fields.review_seconds),
   expiring_seconds: Schema.optionalKey(fields.expiring_seconds),

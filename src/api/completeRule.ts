@@ -1,8 +1,8 @@
 import type { ApprovalRule } from "../domain/approvals/ApprovalRule.ts"
-import { type Budget, defaultBudget } from "../domain/approvals/Budget.ts"
+import { defaultBudget, type RuleBudget } from "../domain/approvals/RuleBudget.ts"
 import { defaultRule } from "../domain/approvals/defaultRule.ts"
 import type { QuorumPart } from "../domain/approvals/Quorum.ts"
-import type { NewApprovalRule, NewBudget, NewQuorumPart } from "./ApprovalRules.ts"
+import type { NewApprovalRule, NewQuorumPart, NewRuleBudget } from "./ApprovalRules.ts"
 
 /** A rule with its defaults, without its id. */
 export const completeRule = ({
@@ -18,7 +18,7 @@ export const completeRule = ({
   ...(quorum === undefined ? {} : { quorum: quorum.map(completePart) })
 })
 
-const completeBudget = ({ per, window_seconds, ...limits }: NewBudget): Budget => ({
+const completeBudget = ({ per, window_seconds, ...limits }: NewRuleBudget): RuleBudget => ({
   per,
   window_seconds,
   ...defaultBudget,

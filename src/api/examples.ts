@@ -471,6 +471,7 @@ const rule = {
   action_class: "write",
   task_id: null,
   when: [],
+  budgets: [],
   effect: "require_approval",
   review_seconds: 3_600,
   expiring_seconds: null,

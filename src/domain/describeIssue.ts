@@ -7,7 +7,7 @@ import { formatPointer, type SchemaFault } from "./tasks/CompiledSchema/SchemaFa
 const MAX_FAULTS = 20
 
 /** Longer lists of names, such as those of all scopes, are still listed as values, but not as members. */
-const MAX_LISTED = 16
+const MAX_LISTED = 20
 
 type Path = ReadonlyArray<string>
 

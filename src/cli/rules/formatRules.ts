@@ -3,7 +3,7 @@ import { NewApprovalRule } from "../../api/ApprovalRules.ts"
 import { completeRule } from "../../api/completeRule.ts"
 import { RULES_SCHEMA_FILE } from "../../api/RulesFile.ts"
 import type { ApprovalRule } from "../../domain/approvals/ApprovalRule.ts"
-import { type Budget, defaultBudget } from "../../domain/approvals/Budget.ts"
+import { defaultBudget, type RuleBudget } from "../../domain/approvals/RuleBudget.ts"
 import { defaultRule } from "../../domain/approvals/defaultRule.ts"
 import type { RulesFormat } from "./rulesFile.ts"
 
@@ -38,7 +38,7 @@ export const writtenRule = (rule: NewApprovalRule): Readonly<Record<string, unkn
 }
 
 /** A budget as a file has it: without the members that have their default value. */
-const writtenBudget = (budget: Budget): Readonly<Record<string, unknown>> => {
+const writtenBudget = (budget: RuleBudget): Readonly<Record<string, unknown>> => {
   const defaults: Readonly<Record<string, unknown>> = defaultBudget
   return Object.fromEntries(
     Object.entries(budget).filter(([name, value]) => !(name in defaults) || !isEqual(value, defaults[name]))

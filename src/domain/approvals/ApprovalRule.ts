@@ -1,6 +1,6 @@
 import { Schema } from "effect"
 import { documentedEnum } from "../documentedEnum.ts"
-import { Budget, MAX_BUDGETS } from "./Budget.ts"
+import { MAX_BUDGETS, RuleBudget } from "./RuleBudget.ts"
 import type { BudgetSpend } from "./BudgetMeter.ts"
 import type { ApprovalTerms } from "./ApprovalState.ts"
 import { ApprovalOutcome } from "./Approval.ts"
@@ -45,7 +45,7 @@ export const ApprovalRule = Schema.Struct({
       "Matches only steps of this task. Null, the default, matches every step, also without a task."
   }),
   when: RuleConditions,
-  budgets: Schema.Array(Budget)
+  budgets: Schema.Array(RuleBudget)
     .check(Schema.isMaxLength(MAX_BUDGETS))
     .annotateKey({
       description: `Budgets of a rule that allows, at most ${MAX_BUDGETS}: it matches only while a step still fits all of them. A step that does not fit goes on to the next rule. Default: none.`

@@ -1,12 +1,12 @@
 import type { BigDecimal, Schema } from "effect"
 import type { RuleId } from "../Ids.ts"
-import type { Budget } from "./Budget.ts"
+import type { RuleBudget } from "./RuleBudget.ts"
 import { amountOf, type BudgetUse, type ExceededBudget, findExceeded, usedOf, ZERO } from "./budgetUse.ts"
 import { pointerSegments, resolvePointer, UNREACHABLE } from "./CompiledRules/resolvePointer.ts"
 
 /** A budget of a rule, prepared for many steps. */
 export interface CompiledBudget {
-  readonly budget: Budget
+  readonly budget: RuleBudget
   /** The part of the counter's name that is the same for all steps. */
   readonly name: string
   readonly sum: ReadonlyArray<string> | undefined
@@ -17,7 +17,7 @@ export interface CompiledBudget {
  * Prepares a budget. A counter is named by its rule and by everything that decides which steps are added, and which of them still count, but
  * not by the limits: a rule that is stored with another limit goes on counting.
  */
-export const compileBudget = (budget: Budget): CompiledBudget => {
+export const compileBudget = (budget: RuleBudget): CompiledBudget => {
   const { by, per, sum, window_seconds } = budget
   return {
     budget,
@@ -29,7 +29,7 @@ export const compileBudget = (budget: Budget): CompiledBudget => {
 
 /** What a step uses of one budget. */
 export interface BudgetSpend {
-  readonly budget: Budget
+  readonly budget: RuleBudget
   /** The name of the counter, unique in its organization. It can be long: it contains values of the arguments. */
   readonly counter: string
   /** Its number; zero for a budget without `sum`. */
@@ -40,7 +40,7 @@ export interface BudgetSpend {
 export type BudgetMisfit =
   | {
       readonly why: "exceeded"
-      readonly budget: Budget
+      readonly budget: RuleBudget
       readonly exceeded: ExceededBudget
       readonly amount: BigDecimal.BigDecimal
     }

@@ -6,7 +6,7 @@
  * most `1/SLOTS` of a window too long.
  */
 import { BigDecimal, Option } from "effect"
-import type { Budget, BudgetSum } from "./Budget.ts"
+import type { RuleBudget, RuleBudgetSum } from "./RuleBudget.ts"
 
 /** Entries of a use before they are merged, and the parts of a window in which the entries are merged. */
 export const MAX_ENTRIES = 64
@@ -71,7 +71,7 @@ export const timeOf = (use: BudgetUse, now: number): number => Math.max(now, use
 
 /** The entries that still count. */
 const inWindow = (
-  { window_seconds }: Pick<Budget, "window_seconds">,
+  { window_seconds }: Pick<RuleBudget, "window_seconds">,
   use: BudgetUse,
   time: number
 ): BudgetUse => {
@@ -81,13 +81,16 @@ const inWindow = (
 }
 
 /** What counts of a use. */
-export const usedOf = (budget: Pick<Budget, "window_seconds">, use: BudgetUse, now: number): BudgetTotals =>
-  totalsOf(inWindow(budget, use, timeOf(use, now)))
+export const usedOf = (
+  budget: Pick<RuleBudget, "window_seconds">,
+  use: BudgetUse,
+  now: number
+): BudgetTotals => totalsOf(inWindow(budget, use, timeOf(use, now)))
 
 /** The largest sums, which are the same for all steps of a rule. */
-const limits = new WeakMap<BudgetSum, BigDecimal.BigDecimal>()
+const limits = new WeakMap<RuleBudgetSum, BigDecimal.BigDecimal>()
 
-const limitOf = (sum: BudgetSum): BigDecimal.BigDecimal => {
+const limitOf = (sum: RuleBudgetSum): BigDecimal.BigDecimal => {
   const known = limits.get(sum)
   if (known !== undefined) return known
   const limit = BigDecimal.fromNumberUnsafe(sum.at_most)
@@ -97,7 +100,7 @@ const limitOf = (sum: BudgetSum): BigDecimal.BigDecimal => {
 
 /** The limit that one more step exceeds; undefined: it fits. */
 export const findExceeded = (
-  { count, sum }: Pick<Budget, "count" | "sum">,
+  { count, sum }: Pick<RuleBudget, "count" | "sum">,
   used: BudgetTotals,
   amount: BigDecimal.BigDecimal
 ): ExceededBudget | undefined => {
@@ -111,7 +114,7 @@ export const findExceeded = (
 
 /** The entries of a use that still count, merged if there are many. */
 export const compactUse = (
-  budget: Pick<Budget, "window_seconds">,
+  budget: Pick<RuleBudget, "window_seconds">,
   use: BudgetUse,
   now: number
 ): BudgetUse => {

@@ -75,7 +75,8 @@ export const arbitraryOf = (schema: Node, components: Node): fc.Arbitrary<unknow
     case "number":
       return fc.double({
         noNaN: true,
-        min: numberOf(schema["minimum"], -1e300),
+        min: numberOf(schema["exclusiveMinimum"] ?? schema["minimum"], -1e300),
+        minExcluded: schema["exclusiveMinimum"] !== undefined,
         max: numberOf(schema["maximum"], 1e300)
       })
     case "boolean":

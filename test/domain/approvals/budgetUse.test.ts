@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { BigDecimal } from "effect"
 import fc from "fast-check"
-import type { Budget } from "../../../src/domain/approvals/Budget.ts"
+import type { RuleBudget } from "../../../src/domain/approvals/RuleBudget.ts"
 import {
   amountOf,
   appendEntries,
@@ -14,7 +14,7 @@ import {
   usedOf
 } from "../../../src/domain/approvals/budgetUse.ts"
 
-type Limits = Pick<Budget, "count" | "sum" | "window_seconds">
+type Limits = Pick<RuleBudget, "count" | "sum" | "window_seconds">
 
 const decimal = (value: number) => amountOf(value) ?? assert.fail(`${value} is an amount`)
 

@@ -107,8 +107,8 @@ const knownLocks: Readonly<Record<string, readonly [count: number, reason: strin
   "console/ConsoleSessions/rows.ts": [1, "keys are on every node"],
   "console/Search/SearchIndex.ts": [2, "both follow a write of their transaction"],
   "deletion/RowRetention.ts": [
-    2,
-    "one locks keys, which are on every node; the other locks what it deletes and updates"
+    3,
+    "one locks keys, which are on every node; the others lock what they delete and update"
   ],
   "delivery/Delivery/DeliveryQueue.ts": [1, "locks what it deletes"],
   "delivery/Delivery/Retention.ts": [1, "locks what it deletes"],

@@ -1,6 +1,6 @@
 /** Budgets of a rule while they are edited. */
 import { Result, Schema } from "effect"
-import { Budget, type BudgetScope } from "../../../domain/approvals/Budget.ts"
+import { type BudgetScope, RuleBudget } from "../../../domain/approvals/RuleBudget.ts"
 
 /** A budget as its form fields have it. */
 export interface BudgetDraft {
@@ -27,7 +27,10 @@ export const newBudgetDraft = (key: number): BudgetDraft => ({
   by: ""
 })
 
-export const toBudgetDraft = ({ by, count, per, sum, window_seconds }: Budget, key: number): BudgetDraft => ({
+export const toBudgetDraft = (
+  { by, count, per, sum, window_seconds }: RuleBudget,
+  key: number
+): BudgetDraft => ({
   key,
   per,
   window_seconds,
@@ -37,10 +40,10 @@ export const toBudgetDraft = ({ by, count, per, sum, window_seconds }: Budget, k
   by: by.join("\n")
 })
 
-const decode = Schema.decodeUnknownResult(Budget)
+const decode = Schema.decodeUnknownResult(RuleBudget)
 
 /** The budget, or the fault to show. */
-export const fromBudgetDraft = (draft: BudgetDraft): Result.Result<Budget, string> => {
+export const fromBudgetDraft = (draft: BudgetDraft): Result.Result<RuleBudget, string> => {
   const { at_most, by, count, per, pointer, window_seconds } = draft
   if (count.trim() === "" && at_most.trim() === "")
     return Result.fail("Set a number of steps, a sum, or both.")

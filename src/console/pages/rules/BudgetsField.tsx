@@ -1,6 +1,6 @@
 import { Result } from "effect"
 import { useId } from "react"
-import { BudgetScope, MAX_BUDGETS } from "../../../domain/approvals/Budget.ts"
+import { BudgetScope, MAX_BUDGETS } from "../../../domain/approvals/RuleBudget.ts"
 import { Button } from "../../ui/Button.tsx"
 import { Field } from "../../ui/Field.tsx"
 import { type BudgetDraft, fromBudgetDraft, newBudgetDraft } from "./BudgetDraft.ts"

@@ -1,5 +1,5 @@
 import type { ApprovalRule } from "../../../domain/approvals/ApprovalRule.ts"
-import { describeBudget } from "../../../domain/approvals/Budget.ts"
+import { describeBudget } from "../../../domain/approvals/RuleBudget.ts"
 import { describeQuorum, isDefaultQuorum } from "../../../domain/approvals/Quorum.ts"
 import { formatSeconds } from "../../ui/Time.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"

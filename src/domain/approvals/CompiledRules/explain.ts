@@ -1,6 +1,6 @@
 import { BigDecimal } from "effect"
 import type { RuleEffect } from "../ApprovalRule.ts"
-import { describeScope, describeWindow } from "../Budget.ts"
+import { describeScope, describeWindow } from "../RuleBudget.ts"
 import type { BudgetMisfit } from "../BudgetMeter.ts"
 import type { RuleCondition } from "../RuleCondition.ts"
 import type { Unjudged } from "./compileCondition.ts"

@@ -18,7 +18,7 @@ export const BudgetScope = documentedEnum({
 })
 export type BudgetScope = typeof BudgetScope.Type
 
-export const BudgetSum = Schema.Struct({
+export const RuleBudgetSum = Schema.Struct({
   pointer: ArgumentPointer.annotateKey({
     description:
       "JSON Pointer to the number in the step's arguments. A step whose value is missing, negative or not a number does not fit."
@@ -32,9 +32,9 @@ export const BudgetSum = Schema.Struct({
     description: "The largest sum of these numbers within the window. Added as decimals, without rounding."
   })
 }).annotate({ identifier: "RuleBudgetSum", description: "A limit on the sum of a number in the arguments." })
-export type BudgetSum = typeof BudgetSum.Type
+export type RuleBudgetSum = typeof RuleBudgetSum.Type
 
-export const Budget = Schema.Struct({
+export const RuleBudget = Schema.Struct({
   per: BudgetScope.annotateKey({ description: "Which steps share the budget." }),
   window_seconds: Schema.Int.check(
     Schema.isBetween(
@@ -56,7 +56,7 @@ export const Budget = Schema.Struct({
     description:
       "The most steps that the rule allows within the window. Null, the default: any number. `count` or `sum` is required."
   }),
-  sum: Schema.NullOr(BudgetSum).annotateKey({
+  sum: Schema.NullOr(RuleBudgetSum).annotateKey({
     description: "A limit on the sum of a number in the arguments. Null, the default: none."
   }),
   by: Schema.Array(ArgumentPointer)
@@ -69,10 +69,10 @@ export const Budget = Schema.Struct({
   description:
     "How much a rule allows within a sliding window. The rule matches only steps that still fit all its budgets; a step that it allows is counted in each of them."
 })
-export type Budget = typeof Budget.Type
+export type RuleBudget = typeof RuleBudget.Type
 
 /** The members of a budget that may be left out, with the values that they then have. */
-export const defaultBudget: Pick<Budget, "count" | "sum" | "by"> = { count: null, sum: null, by: [] }
+export const defaultBudget: Pick<RuleBudget, "count" | "sum" | "by"> = { count: null, sum: null, by: [] }
 
 const units = [
   { seconds: 86_400, name: "day" },
@@ -91,11 +91,11 @@ export const describeWindow = (seconds: number): string => {
 }
 
 /** The scope of a budget in words: `per session and /account`. */
-export const describeScope = ({ by, per }: Pick<Budget, "by" | "per">): string =>
+export const describeScope = ({ by, per }: Pick<RuleBudget, "by" | "per">): string =>
   `per ${[per, ...by.map((pointer) => pointer || "value")].join(" and ")}`
 
 /** A budget in words: `at most 3 steps and 500 of /amount per session in 1 hour`. */
-export const describeBudget = (budget: Budget): string => {
+export const describeBudget = (budget: RuleBudget): string => {
   const { count, sum, window_seconds } = budget
   const limits = [
     ...(count === null ? [] : [`${count} ${count === 1 ? "step" : "steps"}`]),
