@@ -57,7 +57,9 @@ export type RuleTestStep = typeof RuleTestStep.Type
 export const RuleTestProgress = Schema.Struct({
   type: Schema.Literal("progress").annotateKey({ description: "Always `progress`." }),
   steps: count("Steps that were evaluated until now."),
-  reached: timestamp("When the last one of them was submitted. Steps are evaluated newest first.")
+  reached: timestamp(
+    "When the last one of them was submitted. Steps are evaluated newest first, or oldest first if a rule has budgets."
+  )
 }).annotate({ identifier: "RuleTestProgress", description: "How far a test of rules has come." })
 export type RuleTestProgress = typeof RuleTestProgress.Type
 
@@ -101,7 +103,10 @@ export type RuleTestResult = typeof RuleTestResult.Type
 export const RuleTestReport = Schema.Struct({
   steps: Schema.Array(RuleTestStep)
     .check(documented({ maxItems: 2 * MAX_LISTED_STEPS }))
-    .annotateKey({ description: "The steps about which a person decided otherwise, newest first." }),
+    .annotateKey({
+      description:
+        "The steps about which a person decided otherwise, newest first, or oldest first if a rule has budgets."
+    }),
   result: RuleTestResult.annotateKey({ description: "The totals." })
 }).annotate({ identifier: "RuleTestReport", description: "A test of rules as one JSON body." })
 

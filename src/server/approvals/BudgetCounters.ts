@@ -19,6 +19,7 @@ import type { KeyId, OrgId, SessionId } from "../../domain/Ids.ts"
 import type { Timestamp } from "../../domain/Time.ts"
 import { LruCache } from "../concurrency/LruCache.ts"
 import { monotonicMillis } from "../concurrency/monotonicMillis.ts"
+import { LimitUse } from "../observability/LimitUse.ts"
 import { makeStatementBatcher } from "../store/makeStatementBatcher.ts"
 import {
   type ComposedSpends,
@@ -102,6 +103,7 @@ export class BudgetCounters extends Context.Service<
         weight: MAX_COUNTED_ORGANIZATIONS
       })
       const clock = yield* Clock.Clock
+      const limits = yield* LimitUse
 
       const read = yield* makeStatementBatcher({
         sql,
@@ -135,7 +137,10 @@ export class BudgetCounters extends Context.Service<
           counted = { count: yield* countCounters(sql, org_id, MAX_COUNTERS), until: now + RECOUNT_MILLIS }
           counts.set(org_id, counted, 1)
         }
-        return counted.count++ < MAX_COUNTERS
+        limits.used("budget_counters", counted.count / MAX_COUNTERS)
+        if (counted.count++ < MAX_COUNTERS) return true
+        limits.refused("budget_counters")
+        return false
       })
 
       type FoundCounter = readonly [digest: string, state: CounterState | "none_left"]

@@ -25,7 +25,8 @@ export const limitNames = [
   "concurrent_reads",
   "event_loop_turns",
   "large_bodies",
-  "rule_tests"
+  "rule_tests",
+  "budget_counters"
 ] as const
 export type LimitName = (typeof limitNames)[number]
 

@@ -5,6 +5,7 @@ import { TestClock } from "effect/testing"
 import type { NewApprovalRule } from "../../../src/api/ApprovalRules.ts"
 import type { RuleTestLine } from "../../../src/domain/approvals/RuleTest.ts"
 import { RuleId, StepId } from "../../../src/domain/Ids.ts"
+import { MAX_COUNTERS } from "../../../src/server/approvals/BudgetCounters.ts"
 import { deleteExpired } from "../../../src/server/deletion/RowRetention.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { pointersOf, send, service } from "../../support/service.ts"
@@ -190,6 +191,33 @@ layer(service(), { excludeTestServices: true })("Budgets", (it) => {
       assert.strictEqual((yield* submit()).decision_source, "rule")
       assert.strictEqual((yield* submit()).decision_source, "grant")
     })
+  )
+
+  it.effect(
+    "beyond the limit of counters a step that needs another one does not fit, and the others go on",
+    () =>
+      Effect.gen(function* () {
+        const { decisions, session_id, submit } = yield* team("full", [
+          {
+            tool: "pay",
+            effect: "allow",
+            budget: { per: "organization", window_seconds: HOUR, count: 2, by: ["/account"] }
+          },
+          { tool: "pay", effect: "reject" }
+        ])
+        const sql = yield* SqlClient.SqlClient
+        yield* sql`
+        INSERT INTO budget_counters (org_id, counter, version, entries, expires_at)
+        SELECT org_id, 'seeded ' || n, 1, '[]', now() + interval '1 hour'
+        FROM agent_sessions, generate_series(2, ${MAX_COUNTERS}::int) AS n
+        WHERE session_id = ${session_id}
+      `
+        assert.deepStrictEqual(yield* decisions([{ account: 1 }]), ["allow"])
+        const { decision, reason } = yield* submit({ account: 2 })
+        assert.strictEqual(decision, "reject")
+        assert.include(reason, "this organization has too many different budgets in use")
+        assert.deepStrictEqual(yield* decisions([{ account: 1 }, { account: 1 }]), ["allow", "reject"])
+      })
   )
 
   it.effect("budgets that can never be used are refused with their place", () =>
