@@ -63,6 +63,21 @@ describe("budgetUse", () => {
     assert.isUndefined(exceeded(budget, use, 0, 61_000))
   })
 
+  it("a replica whose clock is behind does not count a step into a window that another one has left", () => {
+    const budget = { window_seconds: 60, count: null, sum: { pointer: "/a", at_most: 10 } }
+    const steps = [
+      [10, 0],
+      [0, 60_000],
+      [10, 59_500]
+    ] as const
+    let use: BudgetUse = []
+    for (const [amount, now] of steps) use = submit(budget, use, amount, now) ?? assert.fail("it fits")
+    assert.deepStrictEqual(
+      use.map(({ at }) => at),
+      [60_000, 60_000]
+    )
+  })
+
   it("values that are no amount: texts, negative numbers, and nothing", () => {
     for (const value of [
       "5",
