@@ -17,6 +17,7 @@ import {
   type Quorum
 } from "../../../src/domain/approvals/Quorum.ts"
 import { KeyId } from "../../../src/domain/Ids.ts"
+import type { Decision } from "../../../src/domain/approvals/Approval.ts"
 import type { Actor } from "../../../src/domain/identity/Principal.ts"
 
 const actor = (digit: string): Actor => ({
@@ -40,7 +41,7 @@ const terms: ApprovalTerms = {
 }
 
 const decide = (
-  decision: "approve" | "reject",
+  decision: Decision,
   by: Actor = reviewer,
   admin = false,
   makers: ReadonlyArray<Actor["id"]> = [],
@@ -116,6 +117,23 @@ describe("ApprovalState › counter-proposals", () => {
       story({ ...terms, escalation_seconds: null }, [100, time], [101, propose()])
     ])
       assert.isNull(state.proposal)
+  })
+})
+
+describe("ApprovalState › requested changes", () => {
+  it("reject the step, and repeating them is another decision than a plain rejection", () => {
+    const { state, told } = story(
+      terms,
+      [10, { ...decide("request_changes"), comment: "less" }],
+      [11, { ...decide("request_changes"), comment: "less" }],
+      [12, decide("reject")],
+      [13, decide("request_changes", other)]
+    )
+    assert.deepStrictEqual(told, [["approval.rejected"], [], "AlreadyDecided", "AlreadyDecided"])
+    assert.deepInclude(state, { status: "rejected", outcome: "reject", changes_requested: true })
+    const rejected = story(terms, [10, decide("reject")], [11, decide("request_changes")])
+    assert.deepStrictEqual(rejected.told, [["approval.rejected"], "AlreadyDecided"])
+    assert.isFalse(rejected.state.changes_requested)
   })
 })
 
@@ -389,7 +407,7 @@ describe("ApprovalState", () => {
     fc.constant<ApprovalInput>({ _tag: "CloseSession" }),
     fc.record({
       _tag: fc.constant("Decide" as const),
-      decision: fc.constantFrom("approve" as const, "reject" as const),
+      decision: fc.constantFrom("approve" as const, "reject" as const, "request_changes" as const),
       actor: fc.constantFrom(asker, reviewer, other, actor("d"), actor("e")),
       makers: fc.constantFrom([], [], [], [asker.id], [other.id, asker.id]),
       groups: fc.subarray(["finance", "legal", "support"]),
@@ -420,6 +438,7 @@ describe("ApprovalState", () => {
           }
           if (state.votes.length > before.votes.length) assert.strictEqual(before.status, "pending")
           else assert.deepStrictEqual(state.votes, before.votes)
+          if (state.changes_requested) assert.strictEqual(state.status, "rejected")
           assertLegal(state)
         }
         const count = (event: string) => told.filter((one) => one === event).length

@@ -372,6 +372,24 @@ export const guarantees: ReadonlyArray<Guarantee> = [
     ]
   },
   {
+    promise: "A message about an approval decides nothing",
+    proofs: [
+      ...tests(
+        "test/server/approvals/Messages",
+        "* > go both ways, end the agent's wait once each, and are in its stream in order",
+        "* > are refused to other organizations and sessions, and by scope",
+        "* > are refused once the approval is decided, has expired, or its session was closed",
+        "* > are stored, streamed and answered without secrets",
+        "* > are bounded for each side: in all, and in a minute",
+        "* > a message is before the decision or refused, however they race, and numbers have no gaps"
+      ),
+      ...tests(
+        "test/adapters/toolGate",
+        "* > denies a call with the reviewer's question, and the same call under another ID waits on"
+      )
+    ]
+  },
+  {
     promise: "A ticket permits one execution of one claimed step",
     proofs: [
       ...tests(

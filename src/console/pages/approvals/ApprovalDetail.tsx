@@ -33,8 +33,6 @@ import { ApprovalStatusBadge } from "./ApprovalStatusBadge.tsx"
 import { ProposalSection } from "./ProposalSection.tsx"
 import { UnknownApproval } from "./UnknownApproval.tsx"
 
-export type Verdict = Decision
-
 const itemAtom = Atom.family((id: ApprovalId) => Atom.make(consoleClient.inbox.get({ params: { id } })))
 
 interface DetailProps {
@@ -92,7 +90,7 @@ const LoadedApproval = ({
   usePageTitle(approval.rule_summary ?? approval.tool)
   const obstacle = findObstacle(approval, session)
   const wasPending = item.approval.status === "pending"
-  const decide = useAction((given: Verdict, comment: string, { grant, proposed }: DecisionExtras) =>
+  const decide = useAction((given: Decision, comment: string, { grant, proposed }: DecisionExtras) =>
     apiClient.approvals
       .decide({
         params: { id },
@@ -121,7 +119,7 @@ const LoadedApproval = ({
     restore: (stored) => (typeof stored === "string" ? stored : undefined)
   })
   const comment = kept.work
-  const submit = async (given: Verdict, text: string, extras: DecisionExtras) => {
+  const submit = async (given: Decision, text: string, extras: DecisionExtras) => {
     setSubmitted(true)
     // After a failure the form stays open, with its text.
     if ((await decide.run(given, text, extras)) === undefined) return
@@ -138,7 +136,7 @@ const LoadedApproval = ({
     args.current?.focus({ preventScroll: true })
     reading.showNext()
   }
-  const [verdict, setVerdict] = useState<Verdict>()
+  const [verdict, setVerdict] = useState<Decision>()
   const takesKeys = hasKeys && reading.isArmed && approval.status === "pending" && verdict === undefined
   const canDecide = !item.own_request && !isBarred(obstacle)
   const note = describeDuty(approval, item.own_request ? "own" : obstacle)

@@ -1,18 +1,18 @@
 import { Result, type Schema } from "effect"
 import { useEffect, useRef, useState } from "react"
 import type { JsonObject } from "../../../domain/tasks/Dataset.ts"
+import type { Decision } from "../../../domain/approvals/Approval.ts"
 import { hasVisibleText } from "../../../domain/VisibleText.ts"
 import { Button } from "../../ui/Button.tsx"
 import { CommentForm } from "../../ui/CommentForm.tsx"
 import { ReadingHint } from "../../ui/reading/ReadingHint.tsx"
 import type { Reading } from "../../ui/reading/useReading.ts"
-import type { Verdict } from "./ApprovalDetail.tsx"
 import type { NewGrant } from "../../../api/Grants.ts"
 import { fromGrantDraft, type GrantDraft } from "./GrantDraft.ts"
 import { GrantField } from "./GrantField.tsx"
 import { proposableArguments, ProposalField, readProposal } from "./ProposalField.tsx"
 
-const choices: Record<Verdict, { readonly label: string; readonly kind: "good" | "bad" }> = {
+const choices: Record<Decision, { readonly label: string; readonly kind: "good" | "bad" }> = {
   approve: { label: "Approve", kind: "good" },
   reject: { label: "Reject", kind: "bad" },
   request_changes: { label: "Request changes", kind: "bad" }
@@ -47,7 +47,7 @@ export const DecideForm = ({
   readonly canApprove: boolean
   /** Whether the approval of one person is enough, so that it can carry a standing grant. */
   readonly canGrant: boolean
-  readonly verdict: Verdict | undefined
+  readonly verdict: Decision | undefined
   readonly pending: boolean
   /** The comment so far. The page keeps it, also if another person decides first. */
   readonly comment: string
@@ -60,8 +60,8 @@ export const DecideForm = ({
   readonly onShowMore: () => void
   /** The keys that act now. */
   readonly keys: Readonly<Record<"a" | "c" | "r", unknown>>
-  readonly onVerdict: (verdict: Verdict | undefined) => void
-  readonly onSubmit: (verdict: Verdict, comment: string, extras: DecisionExtras) => Promise<void>
+  readonly onVerdict: (verdict: Decision | undefined) => void
+  readonly onSubmit: (verdict: Decision, comment: string, extras: DecisionExtras) => Promise<void>
 }) => {
   const [proposalText, setProposalText] = useState<string>()
   const [grantDraft, setGrantDraft] = useState<GrantDraft>()

@@ -68,6 +68,7 @@ export const closedApprovalsExport = exportedList({
     decided_by: (one) => one.decided_by?.name,
     decided_by_key_id: (one) => one.decided_by?.id,
     comment: (one) => one.comment,
+    changes_requested: (one) => one.changes_requested,
     stage: (one) => one.stage,
     requested_at: (one) => one.requested_at,
     expires_at: (one) => one.expires_at,
