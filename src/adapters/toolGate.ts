@@ -19,7 +19,12 @@ import { isProblem, type Problem } from "../client/connect/Problem.ts"
 import type { Clock } from "../client/connect/wait.ts"
 import type { CountersignClient } from "../client/connect.ts"
 import { isUnavailable } from "../client/isTransient.ts"
-import { describeQuestion, PASSED_TO_MODEL, rejectionCause } from "../domain/approvals/describeDecision.ts"
+import {
+  coveredBy,
+  describeQuestion,
+  PASSED_TO_MODEL,
+  rejectionCause
+} from "../domain/approvals/describeDecision.ts"
 import { callStepId, repeatedStepId } from "../domain/approvals/callStepId.ts"
 import { CallMap } from "./toolGate/CallMap.ts"
 import { describeDenial, describeHeld, describePending, describeProblem } from "./toolGate/messages.ts"
@@ -377,7 +382,10 @@ export const makeToolGate = <Context = undefined>(
         ...(timeout === undefined ? {} : { timeout }),
         onMessage: async (message, pending) => {
           const text = await answer(message)
-          if (text === undefined) throw new AskedByReviewer(pending)
+          if (text === undefined) {
+            const messages = (pending.messages ?? []).filter(({ number }) => number >= message.number)
+            throw new AskedByReviewer({ ...pending, messages })
+          }
           return text
         }
       })
@@ -396,11 +404,11 @@ export const makeToolGate = <Context = undefined>(
     if (decision.decision === "pending") {
       const { approval_id, messages } = decision
       if (wait && messages !== undefined && approval_id !== null) {
-        await confirmPassed(approval_id, signal)
+        const passed = await confirmPassed(approval_id, messages, signal)
         return {
           verdict: "deny",
           cause: "question",
-          message: describeQuestion(approval_id, messages),
+          message: describeQuestion(approval_id, passed),
           decision,
           problem: undefined
         }
@@ -412,11 +420,28 @@ export const makeToolGate = <Context = undefined>(
     return { verdict: "deny", cause, message, decision, problem: undefined }
   }
 
-  /** Tells the reviewers that the model has their messages. If that fails, it gets them again. */
-  const confirmPassed = async (approval_id: string, signal: AbortSignal | undefined): Promise<void> => {
-    const input = { params: { id: approval_id }, payload: { text: PASSED_TO_MODEL } }
-    await client.approvals.sendMessage(input, signal === undefined ? {} : { signal }).catch(() => undefined)
-    signal?.throwIfAborted()
+  /**
+   * Tells the reviewers that the model has their messages, and returns all that this covers: others can have come meanwhile. If it fails, the
+   * model gets them again.
+   */
+  const confirmPassed = async (
+    approval_id: string,
+    messages: ReadonlyArray<ApprovalMessage>,
+    signal: AbortSignal | undefined
+  ): Promise<ReadonlyArray<ApprovalMessage>> => {
+    const params = { id: approval_id }
+    const callOptions = signal === undefined ? {} : { signal }
+    const last = messages.at(-1)?.number ?? 0
+    try {
+      const payload = { text: PASSED_TO_MODEL }
+      const receipt = await client.approvals.sendMessage({ params, payload }, callOptions)
+      if (receipt.number === last + 1) return messages
+      const later = await client.approvals.listMessages({ params, query: { after: last } }, callOptions)
+      return [...messages, ...coveredBy(receipt, later.messages)]
+    } catch {
+      signal?.throwIfAborted()
+      return messages
+    }
   }
 
   const faultOf =

@@ -143,8 +143,16 @@ export const connect = (options: ClientOptions = {}): CountersignClient => {
         >(
           {
             clock: systemClock,
-            submit: (payload, during) =>
-              operations.sessions.step({ params: { id }, headers, payload }, { signal: during }),
+            submit: (payload, during, after_message) =>
+              operations.sessions.step(
+                {
+                  params: { id },
+                  headers,
+                  payload,
+                  ...(after_message === undefined ? {} : { query: { after_message } })
+                },
+                { signal: during }
+              ),
             listen: () => waits.listen(id, eventSource(connection, {}, defaults)),
             accept: async (rejected, step_id) => {
               const { proposal } = rejected

@@ -160,8 +160,16 @@ export const makeGovern =
         govern<Schema.Json, StepRequest, GovernedStep, ApprovalSnapshot, ApprovalMessage>(
           {
             clock: runtime.clock,
-            submit: (request, during) =>
-              runtime.run(step({ params: { id }, headers, payload: request }), during),
+            submit: (request, during, after_message) =>
+              runtime.run(
+                step({
+                  params: { id },
+                  headers,
+                  payload: request,
+                  ...(after_message === undefined ? {} : { query: { after_message } })
+                }),
+                during
+              ),
             listen: () => waits.listen(id, eventSource(runtime, id, open)),
             accept: async (rejected, step_id) => {
               const { proposal } = rejected

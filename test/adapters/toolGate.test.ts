@@ -1,6 +1,7 @@
 import { assert, layer, vi } from "@effect/vitest"
 import { Effect } from "effect"
 import { type GateFault, makeToolGate } from "../../src/adapters/toolGate.ts"
+import { callPromise } from "../../src/client/connect/CallPromise.ts"
 import { connect } from "../../src/client/connect/index.ts"
 import { service } from "../support/service.ts"
 import { startScriptedServer } from "../support/scripted.ts"
@@ -98,6 +99,38 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("makeTool
         assert.deepStrictEqual(await outcomes(), [{ step_id: "call_1", tool: "refund", status: "succeeded" }])
       })
     })
+  )
+
+  it.effect(
+    "passes a question too that comes while the reviewers are told that the model has the first",
+    () =>
+      Effect.gen(function* () {
+        const { client, say, session } = yield* governedRun("gate asked twice")
+        const gate = makeToolGate({
+          client: {
+            ...client,
+            approvals: {
+              ...client.approvals,
+              sendMessage: (input, options) =>
+                callPromise(
+                  say("refund", "And for whom?").then(() =>
+                    client.approvals.sendMessage(input, options).withResponse()
+                  )
+                )
+            }
+          },
+          session
+        })
+        yield* Effect.promise(async () => {
+          const asked = gate.ask(refund("call_1"), undefined)
+          await say("refund", "Why?")
+          const verdict = await asked
+          assert.include(
+            verdict.verdict === "deny" ? verdict.message : verdict.verdict,
+            'A reviewer asks: "Why?". A reviewer asks: "And for whom?".'
+          )
+        })
+      })
   )
 
   it.effect("answers a question by the application, and tells what a person wants changed", () =>

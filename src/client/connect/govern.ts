@@ -131,8 +131,8 @@ const MAX_DELAY_MILLIS = 30_000
 /** The service as one call of `govern` reaches it. */
 export interface Governing<Step, Answer, Approval, Message> {
   readonly clock: Clock
-  /** Submits a step. */
-  readonly submit: (step: Step, signal: AbortSignal) => Promise<Answer>
+  /** Submits a step. `after_message`: the last message that the caller has got; undefined: none. */
+  readonly submit: (step: Step, signal: AbortSignal, after_message: number | undefined) => Promise<Answer>
   /** Listens to the session's approvals. */
   readonly listen: () => ApprovalListener<Approval | ReviewerSpoke>
   /** Asks the caller to answer a message; undefined: there is no answer. */
@@ -213,18 +213,18 @@ const decide = async <
   limits: GovernLimits
 ): Promise<Decided<Arguments, Answer, Approval>> => {
   const { signal } = limits
-  const submitStep = () => submit(step, signal)
+  let seen: number | undefined
+  // A message that came while another was being answered has a smaller number than the answer.
+  const submitStep = () => submit(step, signal, seen)
   // Before the request: the event that decides a step pending now comes after it.
   const listener = listen()
   try {
     let answer = await submitUntilAnswered(submitStep, FIRST_RETRIES, clock, signal)
     let approval: Approval | undefined
-    let answered = 0
     while (!isDecided(answer)) {
       const pending = answer
       for (const message of pending.messages ?? []) {
-        if (message.number <= answered) continue
-        answered = message.number
+        seen = message.number
         const text = await reply(message, pending)
         signal.throwIfAborted()
         if (text === undefined || text.trim() === "" || pending.approval_id === null) continue

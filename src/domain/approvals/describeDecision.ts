@@ -103,6 +103,13 @@ export const describeQuestion = (approval_id: string, messages: ReadonlyArray<Re
 export const PASSED_TO_MODEL =
   "Your message was passed to the model. It answers here if it can, or by a call with other arguments, or it waits with the same call."
 
+/** The messages of reviewers that a receipt covers besides the ones that it was sent for. */
+export const coveredBy = <Message extends ReviewerMessage & { readonly sender: string }>(
+  receipt: Pick<ReviewerMessage, "number">,
+  later: ReadonlyArray<Message>
+): ReadonlyArray<Message> =>
+  later.filter(({ number, sender }) => sender === "reviewer" && number < receipt.number)
+
 /** Says that a call has an outcome already. */
 export const ALREADY_EXECUTED =
   "This call was executed before and its outcome is recorded, so it was not executed again."

@@ -3,8 +3,10 @@ import { SqlClient } from "effect/sql"
 import { StepRequest } from "../../api/AgentSessions.ts"
 import { Authorized, AuthorizedEither } from "../../api/Authorization.ts"
 import type { LimitReached, NotFound } from "../../api/Problems.ts"
+import type { ApprovalMessage } from "../../domain/approvals/ApprovalMessage.ts"
 import {
   ALREADY_EXECUTED,
+  coveredBy,
   describeQuestion,
   describeRejection,
   describeWaiting,
@@ -45,6 +47,7 @@ import {
   saveCodingSession,
   takeWaitingStep
 } from "./Hooks/rows.ts"
+import { listMessages } from "./messageRows.ts"
 import { Messages } from "./Messages.ts"
 import { Sessions } from "./Sessions.ts"
 import { type CheckStepError, Steps } from "./Steps.ts"
@@ -235,8 +238,7 @@ const make = Effect.gen(function* () {
         return isLast ? { verdict: "defer" as const, message } : deny(`${message} ${OTHER_DEFERRED}`)
       }
       if (questions !== undefined && approval_id !== null) {
-        yield* confirmPassed(principal, approval_id)
-        return deny(describeQuestion(approval_id, questions))
+        return deny(describeQuestion(approval_id, yield* confirmPassed(principal, approval_id, questions)))
       }
       return deny(
         `${message} Nothing has been rejected: still waiting for approval ${String(approval_id)}; the same call with the same arguments asks again.`
@@ -247,12 +249,20 @@ const make = Effect.gen(function* () {
     return answer.decision === "allow" ? { verdict: "allow" as const } : deny(describe(answer))
   })
 
-  /** Tells the reviewers that the model has their messages: the next call with the same content waits for the decision again. */
-  const confirmPassed = (principal: Principal, id: ApprovalId) =>
+  /**
+   * Tells the reviewers that the model has their messages, and returns all that this covers: others can have come meanwhile. The next call with
+   * the same content waits for the decision again. If it fails, that call gets them again.
+   */
+  const confirmPassed = (principal: Principal, id: ApprovalId, given: ReadonlyArray<ApprovalMessage>) =>
     messages.send(id, { text: PASSED_TO_MODEL }).pipe(
       Effect.provideService(AuthorizedEither("approvals.decide", "sessions.write"), principal),
-      // Otherwise the next call gets them again.
-      Effect.ignore
+      Effect.flatMap((receipt) =>
+        Effect.map(listMessages(sql, principal.org_id, id, given.at(-1)?.number ?? 0), (later) => [
+          ...given,
+          ...coveredBy(receipt, later)
+        ])
+      ),
+      Effect.orElseSucceed(() => given)
     )
 
   const report = Effect.fnUntraced(function* (event: HookReport) {

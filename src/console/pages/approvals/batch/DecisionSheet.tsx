@@ -3,6 +3,7 @@ import { Atom } from "effect/reactivity"
 import { useState } from "react"
 import type { InboxApproval } from "../../../../api/Console.ts"
 import type { DecisionResult } from "../../../../api/DecisionBatch.ts"
+import type { Decision } from "../../../../domain/approvals/Approval.ts"
 import { describeProgress } from "../../../../domain/approvals/Quorum.ts"
 import { ApprovalId } from "../../../../domain/Ids.ts"
 import { apiClient } from "../../../state/apiClient.ts"
@@ -12,7 +13,6 @@ import { applyApproval, type InboxState } from "../../../state/inbox.ts"
 import { AsyncContent } from "../../../ui/AsyncContent.tsx"
 import { type BatchAction, type BatchResult, BatchSheet } from "../../../ui/batch/BatchSheet.tsx"
 import { UntrustedText } from "../../../ui/UntrustedText.tsx"
-import type { Verdict } from "../ApprovalDetail.tsx"
 import { ApprovalName } from "../ApprovalName.tsx"
 import { ClosedReason } from "../ClosedReason.tsx"
 import { ComparedApprovals } from "./ComparedApprovals.tsx"
@@ -26,7 +26,7 @@ const comparedAtom = Atom.family((ids: string) =>
   Atom.make(consoleClient.inbox.compare({ payload: { approval_ids: ids.split(" ").filter(isApprovalId) } }))
 )
 
-const actions: ReadonlyArray<BatchAction<Verdict>> = [
+const actions: ReadonlyArray<BatchAction<Decision>> = [
   { verb: "approve", label: "Approve", kind: "good", needsReading: true },
   { verb: "reject", label: "Reject", kind: "bad" }
 ]
