@@ -118,7 +118,7 @@ export const requests: Readonly<
   "sessions.stream": ({ ids }) => ({ params: { id: ids.session } }),
   "approvals.list": ({ ids }) => ({ query: { session_id: ids.session, task_id: ids.task } }),
   "approvals.get": ({ ids }) => ({ params: { id: ids.approval } }),
-  "approvals.listMessages": ({ ids }) => ({ params: { id: ids.approval }, query: { after: "0" } }),
+  "approvals.listMessages": ({ ids }) => ({ params: { id: ids.approval } }),
   "approvals.sendMessage": ({ ids }) => ({ params: { id: ids.approval }, body: { text: "Why?" } }),
   "approvals.decide": ({ ids }) => ({ params: { id: ids.approval }, body: { decision: "approve" } }),
   "approvals.decideMany": ({ ids }) => ({ body: { approval_ids: [ids.approval], decision: "approve" } }),
