@@ -3,6 +3,7 @@ import { canonicalJson } from "../json/CanonicalJson.ts"
 import { hasManyCombining } from "./combiningCharacters.ts"
 import type { JsonObject } from "./Dataset.ts"
 import { type Evaluator, type EvaluatorTree, evaluatorTree, type TextEvaluator } from "./Evaluator.ts"
+import { casefold } from "./casefold.ts"
 
 /**
  * Numbers agree if they differ by at most this share of the larger one, or by this absolute amount near zero, because a fraction can be the
@@ -247,7 +248,7 @@ type TextOptions = Pick<TextEvaluator, "ignore_case" | "ignore_punctuation">
 
 /** Normalizes a text in Unicode form NFKC. */
 const normalize = (form: string, { ignore_case, ignore_punctuation }: TextOptions): string => {
-  const cased = ignore_case ? form.toLowerCase() : form
+  const cased = ignore_case ? casefold(form) : form
   const plain = ignore_punctuation ? cased.replaceAll(/[\p{P}\p{S}]/gu, " ") : cased
   return plain.replaceAll(/\s+/gu, " ").trim()
 }

@@ -43,7 +43,8 @@ export const NumberEvaluator = Schema.Struct({
 export const TextEvaluator = Schema.Struct({
   kind: Schema.Literal("text").annotateKey({ description: "Always `text`." }),
   ignore_case: Schema.Boolean.annotateKey({
-    description: "Whether upper and lower case agree. Default true."
+    description:
+      "Whether texts agree that differ only by case, such as `Straße` and `STRASSE`, by Unicode's case folding. A dotted and a dotless `i` agree too. Default true."
   }),
   ignore_punctuation: Schema.Boolean.annotateKey({
     description: "Whether punctuation and symbols count as white space. Default false."

@@ -88,6 +88,27 @@ describe("compareAnswers › evaluators", () => {
     assert.isFalse(agreesBy(strict, left, right))
   })
 
+  it("texts agree whatever their case, in any language", () => {
+    const text = { "/t": { kind: "text" } } as const
+    for (const [left, right] of [
+      ["Straße", "STRASSE"],
+      ["ΟΔΟΣ", "οδός".normalize("NFD").replaceAll("\u0301", "")],
+      ["Ὀδυσσεύς", "ὈΔΥΣΣΕΎΣ"],
+      ["ŞİFREMİ", "şifremi"],
+      ["KAPI", "kapı"],
+      ["ﬁnanz", "FINANZ"],
+      ["Ǆ", "ǆ"],
+      ["Pass\u00ADwort", "passwort"]
+    ] as const) {
+      assert.isTrue(agreesBy(text, { t: left }, { t: right }), left)
+      assert.isFalse(
+        agreesBy({ "/t": { kind: "text", ignore_case: false } }, { t: left }, { t: right }),
+        left
+      )
+    }
+    assert.isFalse(agreesBy(text, { t: "élève" }, { t: "eleve" }))
+  })
+
   it("texts that are too long to normalize are compared for equality", () => {
     const text = { "/t": { kind: "text" }, "/z": { kind: "text" } } as const
     const long = "a ".repeat(32_768)
