@@ -21,7 +21,7 @@ import { type DatasetId, OrgId } from "../../src/domain/Ids.ts"
 import { similarityOf, weightedWords } from "../../src/domain/tasks/Similarity.ts"
 import { renderInstructions } from "../../src/domain/tasks/InstructionTemplate.ts"
 import { withProviderDefaults } from "../../src/domain/tasks/Provider.ts"
-import { tokenize } from "../../src/domain/tasks/tokenize.ts"
+import { isSubWord, tokenize } from "../../src/domain/tasks/tokenize.ts"
 import { Datasets } from "../../src/server/tasks/Datasets.ts"
 import { findNearest } from "../../src/server/tasks/Datasets/findNearest.ts"
 import { getVersion } from "../../src/server/tasks/Datasets/versionRows.ts"
@@ -119,44 +119,56 @@ const domain = (size: number): Corpus => {
 
 type Ranker = (input: string) => ReadonlyArray<{ readonly index: number; readonly score: number }>
 
+const wordsOf = (tokens: ReadonlyArray<number>) => tokens.filter((token) => !isSubWord(token))
+
 /** Searches through all examples: the five best by a score of the shared words. */
 const exactSearch = (examples: ReadonlyArray<Text>) => {
   const tokens = examples.map(({ text }) => tokenize({ text }))
+  const words = tokens.map(wordsOf)
   const lists = new Map<number, Array<number>>()
-  for (const [index, words] of tokens.entries()) {
-    for (const word of words) {
+  for (const [index, list] of tokens.entries()) {
+    for (const word of list) {
       const list = lists.get(word)
       if (list === undefined) lists.set(word, [index])
       else list.push(index)
     }
   }
-  const mean = tokens.reduce((sum, words) => sum + words.length, 0) / tokens.length
+  const mean = words.reduce((sum, own) => sum + own.length, 0) / words.length
+  /** Ranks by the tokens of the texts: words and sub-words, or words alone. */
   const rank =
-    (scorer: (words: ReadonlyArray<number>) => (example: ReadonlyArray<number>) => number): Ranker =>
+    (
+      of: ReadonlyArray<ReadonlyArray<number>>,
+      scorer: (words: ReadonlyArray<number>) => (example: ReadonlyArray<number>) => number
+    ): Ranker =>
     (input) => {
-      const words = tokenize({ text: input })
-      const score = scorer(words)
-      const sharing = new Set(words.flatMap((word) => lists.get(word) ?? []))
+      const all = tokenize({ text: input })
+      const own = of === words ? wordsOf(all) : all
+      const score = scorer(own)
+      const sharing = new Set(own.flatMap((word) => lists.get(word) ?? []))
       return [...sharing]
-        .map((index) => ({ index, score: score(tokens[index] ?? []) }))
+        .map((index) => ({ index, score: score(of[index] ?? []) }))
         .toSorted((left, right) => right.score - left.score || right.index - left.index)
         .slice(0, 5)
     }
   const found = (words: ReadonlyArray<number>) =>
     new Map(words.map((word) => [word, lists.get(word)?.length ?? 0]))
   return {
-    similarity: rank((words) => {
-      const weighted = weightedWords(words, found(words), examples.length)
+    similarity: rank(tokens, (own) => {
+      const weighted = weightedWords(own, found(own), examples.length)
       return (example) => similarityOf(weighted, example)
     }),
-    jaccard: rank((words) => {
+    words: rank(words, (own) => {
+      const weighted = weightedWords(own, found(own), examples.length)
+      return (example) => similarityOf(weighted, example)
+    }),
+    jaccard: rank(words, (words) => {
       const own = new Set(words)
       return (example) => {
         const shared = example.filter((word) => own.has(word)).length
         return shared / (own.size + example.length - shared)
       }
     }),
-    bm25: rank((words) => {
+    bm25: rank(words, (words) => {
       const counts = found(words)
       return (example) => {
         const length = 0.25 + (0.75 * example.length) / mean
@@ -265,6 +277,7 @@ const program = (parts: ReadonlyArray<string>) =>
       console.log(`\n${corpus.examples.length.toLocaleString("en")} ${name}             recall at 1, at 5`)
       console.log(`  findNearest                     ${recall(corpus, (text) => found.get(text) ?? [])}`)
       console.log(`  all examples, same score        ${recall(corpus, meanings(exact.similarity))}`)
+      console.log(`  all examples, words alone       ${recall(corpus, meanings(exact.words))}`)
       console.log(`  all examples, Jaccard index     ${recall(corpus, meanings(exact.jaccard))}`)
       console.log(`  all examples, BM25              ${recall(corpus, meanings(exact.bm25))}`)
       console.log(

@@ -524,7 +524,7 @@ export class NoNearExample extends problem<NoNearExample>()(
   "NO_NEAR_EXAMPLE",
   422,
   "No near example",
-  "The score of the nearest example is below the task's `min_score`. The run is logged as failed. Send feedback with a correction to teach the answer.",
+  "The score of the nearest example is below the task's `min_score`, or no example has anything in common with the input. The run is logged as failed. Send feedback with a correction to teach the answer.",
   {
     trace_id: Schema.optionalKey(TraceId).annotateKey({ description: "The `trace_id` of the failed run." })
   }

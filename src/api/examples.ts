@@ -106,6 +106,7 @@ const runOrigin = {
   usage: { input_tokens: 184, output_tokens: 31 },
   examples: [{ id: ids.example, score: 0.82 }],
   provider_calls: 1,
+  answer_repaired: false,
   duration_ms: 771,
   started_at: null,
   created_at: "2026-11-21T03:00:00.000Z"

@@ -1,6 +1,6 @@
 import { Effect, Schema, type Scope } from "effect"
 import { createServer } from "node:http"
-import { tokenize } from "../../domain/tasks/tokenize.ts"
+import { isSubWord, tokenize } from "../../domain/tasks/tokenize.ts"
 
 /** A turn of the prompt: an example. */
 interface Turn {
@@ -40,9 +40,11 @@ const parsePrompt = (body: string): LearningPrompt => {
   }
 }
 
+const wordsOf = (text: string) => new Set(tokenize(text).filter((token) => !isSubWord(token)))
+
 /** The share of the words of either text that both have. */
 const overlap = (left: string, right: string): number => {
-  const [a, b] = [new Set(tokenize(left)), new Set(tokenize(right))]
+  const [a, b] = [wordsOf(left), wordsOf(right)]
   const shared = [...a].filter((word) => b.has(word)).length
   return shared / (a.size + b.size - shared)
 }

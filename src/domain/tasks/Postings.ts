@@ -4,29 +4,68 @@ export const POSTING_BYTES = 4
 /** Most bytes of postings in one stored row: with its key, a row stays below the size at which PostgreSQL moves values out of line. */
 export const CHUNK_BYTES = 1_500
 
-/** Highest ordinal of an input: 28 bits. */
-export const MAX_ORDINAL = 2 ** 28 - 1
+/** Bits of a posting that are its length class. */
+const CLASS_BITS = 5
 
-/** The smallest number of tokens of each length class after the first. The migration that indexed older examples has the same numbers. */
-const CLASS_STARTS = [2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 17, 25, 33, 65, 129]
+/** Highest ordinal of an input: 27 bits. */
+export const MAX_ORDINAL = 2 ** (32 - CLASS_BITS) - 1
+
+/** The smallest number of tokens of each length class after the first. Stored postings depend on it. */
+const CLASS_STARTS = [
+  2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 17, 20, 24, 29, 35, 42, 50, 60, 72, 86, 103, 124, 149, 179, 215, 258, 310,
+  372, 446, 535, 642
+]
 
 /** A typical number of tokens for each length class. */
-const CLASS_LENGTHS = Uint8Array.of(1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 15, 21, 29, 49, 97, 193)
+const CLASS_LENGTHS = Uint16Array.of(
+  1,
+  2,
+  3,
+  4,
+  5,
+  6,
+  7,
+  9,
+  11,
+  13,
+  15,
+  18,
+  22,
+  26,
+  32,
+  38,
+  46,
+  55,
+  66,
+  79,
+  94,
+  113,
+  136,
+  163,
+  196,
+  236,
+  283,
+  340,
+  408,
+  490,
+  588,
+  700
+)
 
-/** The length class of a text with this number of tokens: 4 bits. */
+/** The length class of a text with this number of tokens. */
 const lengthClass = (tokens: number): number => CLASS_STARTS.filter((start) => start <= tokens).length
 
 /** Whether numbers in memory begin with their lowest byte, as on every common processor. */
 const isLittleEndian = new Uint8Array(Uint16Array.of(1).buffer)[0] === 1
 
 /** The ordinal of the input of a posting. */
-export const ordinalOf = (posting: number): number => posting >>> 4
+export const ordinalOf = (posting: number): number => posting >>> CLASS_BITS
 
 /** About how many tokens the input of a posting has. */
-export const tokensOf = (posting: number): number => CLASS_LENGTHS[posting & 15] ?? 0
+export const tokensOf = (posting: number): number => CLASS_LENGTHS[posting % 2 ** CLASS_BITS] ?? 0
 
 /**
- * A posting list: ordinals ascend. Each posting is 32 bits, big-endian when it is stored: 28 of the ordinal, 4 of the length class. The fixed
+ * A posting list: ordinals ascend. Each posting is 32 bits, big-endian when it is stored: 27 of the ordinal, 5 of the length class. The fixed
  * size lets a list be appended to by concatenation, and searched.
  */
 export class PostingList {
@@ -59,7 +98,7 @@ export const withoutOrdinals = (bytes: Uint8Array, ordinals: ReadonlySet<number>
   const left = new Uint8Array(bytes.byteLength)
   let length = 0
   for (let offset = 0; offset < bytes.byteLength; offset += POSTING_BYTES) {
-    if (ordinals.has(view.getUint32(offset) >>> 4)) continue
+    if (ordinals.has(ordinalOf(view.getUint32(offset)))) continue
     left.set(bytes.subarray(offset, offset + POSTING_BYTES), length)
     length += POSTING_BYTES
   }
@@ -96,7 +135,7 @@ export class PostingBuffer {
   add(tokens: ReadonlyArray<number>, ordinal: number): void {
     if (ordinal > MAX_ORDINAL) throw new Error(`A dataset cannot index more than ${MAX_ORDINAL} inputs`)
     this.#reserve(tokens.length)
-    const posting = ordinal * 16 + lengthClass(tokens.length)
+    const posting = ordinal * 2 ** CLASS_BITS + lengthClass(tokens.length)
     for (const word of tokens) {
       this.#words[this.#size] = word
       this.#postings[this.#size] = posting
@@ -125,7 +164,7 @@ export class PostingBuffer {
         }
         yield {
           word: key - 2 ** 31,
-          firstOrdinal: postings.getUint32(0) >>> 4,
+          firstOrdinal: ordinalOf(postings.getUint32(0)),
           preceding: first - start,
           postings: new Uint8Array(postings.buffer)
         }

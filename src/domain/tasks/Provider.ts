@@ -30,7 +30,8 @@ export const TokenPrice = Schema.Struct({
 export type TokenPrice = typeof TokenPrice.Type
 
 export const StructuredOutput = documentedEnum({
-  json_schema: "Send the answer schema as `response_format`.",
+  json_schema:
+    "Send the answer schema as `response_format`. If the server can enforce it (`strict`), the prompt does not repeat it.",
   json_object: "Ask for any JSON object.",
   none: "Ask in the prompt alone, for servers that support neither."
 })
@@ -59,7 +60,7 @@ export const ExamplesProvider = Schema.Struct({
   }),
   min_score: Schema.Finite.check(Schema.isBetween({ minimum: 0, maximum: 1 })).annotateKey({
     description:
-      "Lowest score of an example that answers a run, 0 to 1. A run without one fails with `NO_NEAR_EXAMPLE`. The score is 1 if example and input have the same words, and 0 if they have none in common. Default 0: the nearest example always answers."
+      "Lowest score of an example that answers a run, 0 to 1. A run without one fails with `NO_NEAR_EXAMPLE`. The score is 1 if the example has the same input, and 0 if they have nothing in common; an example with the score 0 never answers. Default 0: the nearest of the others answers."
   })
 }).annotate({
   identifier: "ExamplesProvider",
@@ -75,7 +76,8 @@ const MAX_PROMPT_TOKENS = 100_000
 
 export const FewShot = Schema.Struct({
   examples: Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: MAX_PROMPT_EXAMPLES })).annotateKey({
-    description: "Number of examples in the prompt, 0 to 50. 0: none. Default 5."
+    description:
+      "Number of examples in the prompt at most, 0 to 50. 0: none. If none is near the input, one shows the form of the answers. Default 5."
   }),
   max_tokens: Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: MAX_PROMPT_TOKENS })).annotateKey({
     description:

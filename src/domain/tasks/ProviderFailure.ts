@@ -16,7 +16,8 @@ export const ProviderFailureReason = documentedEnum({
   invalid_answer: "The answer does not match the answer schema, even after one repair attempt.",
   prompt_too_large: "The instructions with the input's values are too long.",
   no_example: "The release's dataset has no example that can answer.",
-  no_near_example: "The nearest example's score is below `min_score`.",
+  no_near_example:
+    "The nearest example's score is below `min_score`, or no example has anything in common with the input.",
   cancelled: "The caller disconnected before the model answered."
 })
 export type ProviderFailureReason = typeof ProviderFailureReason.Type

@@ -10,7 +10,7 @@ export const UsedExample = Schema.Struct({
   id: ExampleId.annotateKey({ description: "The example's ID." }),
   score: Schema.Finite.annotateKey({
     description:
-      "How near the example is to the input, by their words: 1 if they have the same words, 0 if they have none in common."
+      "How near the example is to the input, by their words and parts of words: 1 if it has the same input, 0 if they have nothing in common."
   })
 }).annotate({ identifier: "UsedExample", description: "An example that an answer was made from." })
 export type UsedExample = typeof UsedExample.Type
@@ -111,6 +111,10 @@ export const RunOrigin = Schema.Struct({
   }),
   provider_calls: Schema.Int.annotateKey({
     description: "Calls of the service to the provider, retries included. 0 for a logged answer."
+  }),
+  answer_repaired: Schema.Boolean.annotateKey({
+    description:
+      "Whether the answer was read from damaged JSON of the model, or from a text around it: a comma after the last member, JSON within a JSON string, a fenced block or a sentence. It took no further call, and matches the answer schema."
   }),
   duration_ms: Schema.NullOr(Schema.Finite).annotateKey({
     description: "How long the answer took, in milliseconds. Null if the client logged it without."

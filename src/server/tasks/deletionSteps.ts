@@ -359,7 +359,7 @@ export const deleteExamplesOfTask = Effect.fnUntraced(function* (
 
 const rangeRows = rowsOf(Schema.Struct({ previous: Schema.Int, next: Schema.NullOr(Schema.Int) }))
 
-const indexedRows = rowsOf(Schema.Struct({ ordinal: Schema.Int, tokens: Schema.Array(Schema.Int) }))
+const indexedRows = rowsOf(Schema.Struct({ ordinal: Schema.Int, tokens: Schema.Uint8Array }))
 
 const versionScanRows = rowsOf(Schema.Struct({ example_id: ExampleId, matches: Schema.Boolean }))
 

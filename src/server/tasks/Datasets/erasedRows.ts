@@ -6,6 +6,7 @@ import { contentHash } from "../../../domain/tasks/ContentDigest.ts"
 import { JsonObject } from "../../../domain/tasks/Dataset.ts"
 import type { EndUser } from "../../../domain/tasks/EndUser.ts"
 import { withoutOrdinals } from "../../../domain/tasks/Postings.ts"
+import { tokensFromBytes } from "../../../domain/tasks/tokenize.ts"
 import { ExampleId, type FeedbackId, type OrgId, type TaskId } from "../../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../../domain/Time.ts"
 import { chunksByBytes } from "../../concurrency/chunksByBytes.ts"
@@ -22,7 +23,7 @@ const FoundExample = Schema.Struct({
   bytes: Schema.Int,
   /** The number of the input in the dataset. */
   ordinal: Schema.Int,
-  tokens: Schema.Array(Schema.Int)
+  tokens: Schema.Uint8Array
 })
 export type FoundExample = typeof FoundExample.Type
 
@@ -330,7 +331,9 @@ export const removePostings = Effect.fnUntraced(function* (
       AND ordinal = ANY(${int4Array([...byOrdinal.keys()])}::int[])
   `)
   for (const { ordinal } of kept) byOrdinal.delete(ordinal)
-  const postings = [...byOrdinal].flatMap(([ordinal, tokens]) => tokens.map((word) => ({ ordinal, word })))
+  const postings = [...byOrdinal].flatMap(([ordinal, tokens]) =>
+    Array.from(tokensFromBytes(tokens), (word) => ({ ordinal, word }))
+  )
   let freed = 0
   for (let start = 0; start < postings.length; start += BATCH_WORDS) {
     freed += yield* removeBatch(sql, org_id, task_id, postings.slice(start, start + BATCH_WORDS))

@@ -3,8 +3,9 @@ import type { SqlClient } from "effect/sql"
 import { createHash } from "node:crypto"
 import { canonicalJson } from "../../../domain/json/CanonicalJson.ts"
 import { JsonObject, type NewExample } from "../../../domain/tasks/Dataset.ts"
+import { tokensToBytes } from "../../../domain/tasks/tokenize.ts"
 import { ExampleId, FeedbackId, type OrgId, type TaskId } from "../../../domain/Ids.ts"
-import { int4Array, textArray } from "../../store/pgArrays.ts"
+import { byteaArray, int4Array, textArray } from "../../store/pgArrays.ts"
 import { rowsOf } from "../../store/rows.ts"
 
 /** The condition that a row of `dataset_examples` is part of a version of its task. */
@@ -33,7 +34,7 @@ export interface PreparedExample {
   readonly input: string
   readonly answer: string
   readonly digest: string
-  /** The tokens of its input. */
+  /** The tokens of its input: see `tokenize`. */
   readonly tokens: ReadonlyArray<number>
 }
 
@@ -169,14 +170,14 @@ export const insertExamples = Effect.fnUntraced(function* (
     )
     SELECT
       ${org_id}, ${task_id}, example_id, ${version}, input::json, answer::json, octet_length(input) + octet_length(answer),
-      decode(digest, 'hex'), source_feedback_id, tokens::int[], ordinal
+      decode(digest, 'hex'), source_feedback_id, tokens, ordinal
     FROM unnest(
       ${textArray(ids)},
       ${textArray(examples.map(({ input }) => input))},
       ${textArray(examples.map(({ answer }) => answer))},
       ${textArray(examples.map(({ digest }) => digest))},
       ${textArray(examples.map(({ example }) => example.source_feedback_id))},
-      ${textArray(examples.map(({ tokens }) => `{${tokens.join(",")}}`))},
+      ${byteaArray(examples.map(({ tokens }) => tokensToBytes(tokens)))},
       ${int4Array(examples.map(({ ordinal }) => ordinal))}
     ) AS example (example_id, input, answer, digest, source_feedback_id, tokens, ordinal)
   `

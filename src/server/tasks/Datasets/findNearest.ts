@@ -7,7 +7,7 @@ import { type HoldOut, noHoldOut } from "../../../domain/tasks/HoldOut.ts"
 import { PostingList } from "../../../domain/tasks/Postings.ts"
 import { type ScannedWord, selectCandidates } from "../../../domain/tasks/selectCandidates.ts"
 import { similarityOf, weightedWords } from "../../../domain/tasks/Similarity.ts"
-import { tokenize } from "../../../domain/tasks/tokenize.ts"
+import { tokenize, tokensFromBytes } from "../../../domain/tasks/tokenize.ts"
 import { nextTurn } from "../../admission/LoopTurns.ts"
 import { int4Array, textArray } from "../../store/pgArrays.ts"
 import { rowsOf } from "../../store/rows.ts"
@@ -21,7 +21,7 @@ export interface NearExample {
   readonly id: ExampleId
   readonly input: JsonObject
   readonly answer: JsonObject
-  /** From 1 (the same words) to 0 (no common word): see `Similarity`. Four decimals. */
+  /** From 1 (the same input) to 0 (nothing in common): see `Similarity`. Four decimals. */
   readonly score: number
 }
 
@@ -41,17 +41,23 @@ export interface NearestRequest {
  */
 const candidateLimits = (k: number): ReadonlyArray<number> => [Math.min(1_024, Math.max(128, 8 * k)), 1_024]
 
+/** The highest score of an example with another input. */
+const MAX_SIMILARITY = 0.9999
+
+/** The newest examples that are read if none is near: the newest one within the size is chosen. */
+const NEWEST = 10
+
 /** An example that may be chosen. */
 const CandidateRow = Schema.Struct({ example_id: ExampleId, bytes: Schema.Int })
 type Candidate = typeof CandidateRow.Type & { readonly score: number }
 
 const candidateRows = rowsOf(CandidateRow)
-const tokenRows = rowsOf(Schema.Struct({ ...CandidateRow.fields, tokens: Schema.Array(Schema.Int) }))
+const tokenRows = rowsOf(Schema.Struct({ ...CandidateRow.fields, tokens: Schema.Uint8Array }))
 const contentRows = rowsOf(Schema.Struct({ example_id: ExampleId, input: JsonObject, answer: JsonObject }))
 
 /**
  * Finds the examples of a version that are nearest to an input, nearest first: the one with exactly this input, then by similarity, then the
- * newest. If fewer than `k` have a word in common with the input, the newest of the others follow with score 0.
+ * newest. If none has anything in common with the input, it is the newest one, with score 0.
  *
  * The result depends on the version and the input only, not on later versions: word frequencies are those among the inputs of this and
  * earlier versions. Work and memory are bounded for a dataset of any size. The nearest example is missed only if it shares none but the
@@ -81,7 +87,10 @@ export const findNearest = Effect.fnUntraced(function* (
     holdOut.kind === "leave_one_out" ? undefined : yield* findSameInput(sql, org_id, version, input, visible)
   if (same !== undefined) choose([{ ...same, score: 1 }])
   if (chosen.length < k) choose(yield* findSimilar(sql, org_id, version, tokenize(input), k, visible))
-  if (chosen.length < k) choose(yield* findNewest(sql, org_id, version, k + chosen.length, visible))
+  if (chosen.length === 0) {
+    const newest = yield* findNewest(sql, org_id, version, NEWEST, visible)
+    choose(newest.filter(({ bytes }) => bytes <= left).slice(0, 1))
+  }
   return yield* readChosen(sql, org_id, version, chosen)
 })
 
@@ -104,7 +113,7 @@ const findSameInput = (
     LIMIT 1
   `)
 
-/** Finds the examples with common words, the most similar first; of equally similar ones, the newest first. At least `k`, if there are. */
+/** Finds the similar examples, the most similar first; of equally similar ones, the newest first. At least `k`, if there are. */
 const findSimilar = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
@@ -136,11 +145,16 @@ const findSimilar = Effect.fnUntraced(function* (
     const ordinals = selectCandidates(words, scanned, { last: last_ordinal, limit })
     const rows = yield* readByOrdinal(sql, org_id, version, ordinals, visible)
     similar = rows
-      .map(({ bytes, example_id, tokens: own }) => ({ bytes, example_id, score: similarityOf(words, own) }))
+      .map(({ bytes, example_id, tokens: own }) => ({
+        bytes,
+        example_id,
+        // Another input can have the same words.
+        score: Math.min(similarityOf(words, tokensFromBytes(own)), MAX_SIMILARITY)
+      }))
       .toSorted((left, right) => right.score - left.score || (left.example_id < right.example_id ? 1 : -1))
     if (similar.length >= k || ordinals.length < limit) break
   }
-  return similar
+  return similar.filter(({ score }) => score > 0)
 })
 
 /** Reads the visible examples of a version that have these inputs. */

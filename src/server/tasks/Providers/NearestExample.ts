@@ -8,7 +8,7 @@ import { requireVersion } from "./requireVersion.ts"
 
 /**
  * Answers with the nearest example of the release's dataset version: the one with exactly this input, else the one with the highest
- * similarity. The same input and version always get the same answer, whatever versions are created later.
+ * similarity, unless none has anything in common with the input. The same input and version always get the same answer, whatever versions are created later.
  */
 export class NearestExample extends Context.Service<
   NearestExample,
@@ -42,6 +42,12 @@ export class NearestExample extends Context.Service<
             )
           }
           const { id, score } = nearest
+          if (score === 0) {
+            return yield* noAnswer(
+              "No example of the release's dataset has anything in common with the input.",
+              "no_near_example"
+            )
+          }
           if (score < min_score) {
             return yield* noAnswer(
               `The nearest example has the score ${score}, and the release's provider answers from ${min_score}.`,

@@ -88,6 +88,7 @@ CREATE TABLE runs (
   bytes integer, -- Size of input, answer and metadata as text, in bytes.
   started_at timestamptz, -- When the client's call to its model started; null: not logged, or not reported.
   end_user_feedback integer NOT NULL DEFAULT 0, -- Feedback that was given with feedback tokens of the run.
+  answer_repaired boolean NOT NULL DEFAULT false, -- Whether the answer was read from damaged JSON of the model, or from a text around it.
   PRIMARY KEY (org_id, trace_id),
   CHECK (source IN ('provider', 'logged')),
   CHECK (status IN ('succeeded', 'failed'))
@@ -161,7 +162,7 @@ CREATE TABLE dataset_examples (
   bytes integer NOT NULL, -- Size of input and answer as text, in bytes; reads are chunked by it.
   input_digest bytea NOT NULL, -- Digest of the task id and the input, which finds an equal input.
   source_feedback_id text COLLATE "C", -- Feedback whose correction became the example; null: created or imported directly.
-  tokens integer[] NOT NULL, -- Hashes of the words of the input.
+  tokens bytea NOT NULL, -- Hashes of the words and sub-words of the input, 4 bytes each.
   ordinal integer NOT NULL, -- Number of the input in the task's dataset, from 1; an example that replaces another has the same.
   PRIMARY KEY (org_id, task_id, example_id) INCLUDE (first_version, until_version, bytes)
 );
@@ -170,14 +171,14 @@ CREATE INDEX dataset_examples_input ON dataset_examples (org_id, input_digest);
 CREATE INDEX dataset_examples_ordinal ON dataset_examples (org_id, task_id, ordinal, first_version);
 CREATE INDEX dataset_examples_until_version ON dataset_examples (org_id, task_id, until_version) WHERE until_version IS NOT NULL;
 
--- Which inputs of a task's dataset contain a word: posting lists, cut into chunks, for the search of the nearest examples.
+-- Which inputs of a task's dataset contain a word or sub-word: posting lists, cut into chunks, for the search of the nearest examples.
 CREATE TABLE dataset_postings (
   org_id text COLLATE "C" NOT NULL, -- Organization that owns the row.
   task_id text COLLATE "C" NOT NULL, -- Task of the dataset.
-  word integer NOT NULL, -- Hash of the word.
+  word integer NOT NULL, -- Hash of the word; odd: of a sub-word.
   first_ordinal integer NOT NULL, -- Number of the chunk's first input.
   earlier integer NOT NULL, -- Postings of the word in earlier chunks.
-  postings bytea NOT NULL, -- Postings in the order of the inputs, 4 bytes each: number of the input (28 bits), length class of its text (4 bits).
+  postings bytea NOT NULL, -- Postings in the order of the inputs, 4 bytes each: number of the input (27 bits), length class of its text (5 bits).
   PRIMARY KEY (org_id, task_id, word, first_ordinal)
 );
 
