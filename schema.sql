@@ -563,7 +563,7 @@ CREATE TABLE dataset_examples (
   bytes integer NOT NULL,
   input_digest bytea NOT NULL,
   source_feedback_id text COLLATE "C",
-  tokens integer[] NOT NULL,
+  tokens bytea NOT NULL,
   ordinal integer NOT NULL,
   CONSTRAINT dataset_examples_pkey PRIMARY KEY (org_id, task_id, example_id) INCLUDE (first_version, until_version, bytes)
 );
@@ -582,7 +582,7 @@ COMMENT ON COLUMN dataset_examples.answer IS 'Answer of the example.';
 COMMENT ON COLUMN dataset_examples.bytes IS 'Size of input and answer as text, in bytes; reads are chunked by it.';
 COMMENT ON COLUMN dataset_examples.input_digest IS 'Digest of the task id and the input, which finds an equal input.';
 COMMENT ON COLUMN dataset_examples.source_feedback_id IS 'Feedback whose correction became the example; null: created or imported directly.';
-COMMENT ON COLUMN dataset_examples.tokens IS 'Hashes of the words of the input.';
+COMMENT ON COLUMN dataset_examples.tokens IS 'Hashes of the words and sub-words of the input, 4 bytes each.';
 COMMENT ON COLUMN dataset_examples.ordinal IS 'Number of the input in the task''s dataset, from 1; an example that replaces another has the same.';
 
 CREATE TABLE dataset_postings (
@@ -594,13 +594,13 @@ CREATE TABLE dataset_postings (
   postings bytea NOT NULL,
   CONSTRAINT dataset_postings_pkey PRIMARY KEY (org_id, task_id, word, first_ordinal)
 );
-COMMENT ON TABLE dataset_postings IS 'Which inputs of a task''s dataset contain a word: posting lists, cut into chunks, for the search of the nearest examples.';
+COMMENT ON TABLE dataset_postings IS 'Which inputs of a task''s dataset contain a word or sub-word: posting lists, cut into chunks, for the search of the nearest examples.';
 COMMENT ON COLUMN dataset_postings.org_id IS 'Organization that owns the row.';
 COMMENT ON COLUMN dataset_postings.task_id IS 'Task of the dataset.';
-COMMENT ON COLUMN dataset_postings.word IS 'Hash of the word.';
+COMMENT ON COLUMN dataset_postings.word IS 'Hash of the word; odd: of a sub-word.';
 COMMENT ON COLUMN dataset_postings.first_ordinal IS 'Number of the chunk''s first input.';
 COMMENT ON COLUMN dataset_postings.earlier IS 'Postings of the word in earlier chunks.';
-COMMENT ON COLUMN dataset_postings.postings IS 'Postings in the order of the inputs, 4 bytes each: number of the input (28 bits), length class of its text (4 bits).';
+COMMENT ON COLUMN dataset_postings.postings IS 'Postings in the order of the inputs, 4 bytes each: number of the input (27 bits), length class of its text (5 bits).';
 
 CREATE TABLE datasets (
   org_id text COLLATE "C" NOT NULL,
@@ -1513,6 +1513,7 @@ CREATE TABLE runs (
   bytes integer,
   started_at timestamp with time zone,
   end_user_feedback integer DEFAULT 0 NOT NULL,
+  answer_repaired boolean DEFAULT false NOT NULL,
   CONSTRAINT runs_pkey PRIMARY KEY (org_id, trace_id),
   CONSTRAINT runs_source_check CHECK ((source = ANY (ARRAY['provider'::text, 'logged'::text]))),
   CONSTRAINT runs_status_check CHECK ((status = ANY (ARRAY['succeeded'::text, 'failed'::text])))
@@ -1551,6 +1552,7 @@ COMMENT ON COLUMN runs.examples IS 'Examples that the answer was made from, near
 COMMENT ON COLUMN runs.bytes IS 'Size of input, answer and metadata as text, in bytes.';
 COMMENT ON COLUMN runs.started_at IS 'When the client''s call to its model started; null: not logged, or not reported.';
 COMMENT ON COLUMN runs.end_user_feedback IS 'Feedback that was given with feedback tokens of the run.';
+COMMENT ON COLUMN runs.answer_repaired IS 'Whether the answer was read from damaged JSON of the model, or from a text around it.';
 
 CREATE TABLE schema_migrations (
   migration_id integer NOT NULL,

@@ -67,7 +67,7 @@ export class TrainingExports extends Context.Service<
       const secrets = yield* KnownSecrets
 
       /** Reads the release, which has to be of the version's task. */
-      const instructionsOf = Effect.fnUntraced(function* (
+      const releaseOf = Effect.fnUntraced(function* (
         org_id: OrgId,
         task_id: TaskId,
         release_id: ReleaseId | undefined
@@ -76,7 +76,7 @@ export class TrainingExports extends Context.Service<
         const release = yield* Effect.orDie(findRelease(sql, org_id, release_id ?? task.live_release_id))
         if (release === undefined || release.task_id !== task_id)
           return yield* notFound("release", "#/release_id")
-        return release.instructions
+        return release
       })
 
       /** Records the export, and returns the function that makes the prompt of an input, with the version's examples. */
@@ -90,14 +90,16 @@ export class TrainingExports extends Context.Service<
         const version = (yield* Effect.orDie(findVersion(sql, org_id, id))) ?? (yield* notFound("dataset"))
         const { task_id } = version
         const known = yield* secrets.forOrg(org_id)
-        const instructions = redactText(yield* instructionsOf(org_id, task_id, release_id), known)
+        const release = yield* releaseOf(org_id, task_id, release_id)
+        const instructions = redactText(release.instructions, known)
         const { answer_schema } = yield* readSchemas(sql, org_id, task_id)
         yield* atomically(
           audit.record(principal, "dataset.exported", id, { task_id, version: version.version, format })
         )
         return {
           examples: yield* datasets.exportFor(org_id, id, cursor),
-          promptOf: (input: JsonObject) => initialMessages(instructions, [], input, answer_schema),
+          promptOf: (input: JsonObject) =>
+            initialMessages(release.provider, instructions, input, answer_schema),
           known
         }
       })

@@ -67,6 +67,7 @@ layer(service(), { excludeTestServices: true })("RunLog", (it) => {
         model: "nearest",
         usage: { input_tokens: 0, output_tokens: 0 },
         provider_calls: 0,
+        answer_repaired: false,
         started_at: null,
         created_at: run.created_at,
         session_id: null,
@@ -270,13 +271,13 @@ layer(service(), { excludeTestServices: true })("RunLog", (it) => {
       yield* admin.tasks.update({ params, payload: { review_share: 1 } })
       const judged = yield* log("judged")
       const dismissed = yield* log("dismissed")
-      yield* log("provider", {})
-      assert.deepStrictEqual(yield* list({ awaits_review: true }), ["provider", "dismissed", "judged"])
+      yield* log("my parcel", {})
+      assert.deepStrictEqual(yield* list({ awaits_review: true }), ["my parcel", "dismissed", "judged"])
 
       yield* reviewer.feedback.create({ payload: { inference_log_id: judged.trace_id, score: 1 } })
       yield* reviewer.runs.dismiss({ params: { id: dismissed.trace_id } })
       yield* reviewer.runs.dismiss({ params: { id: dismissed.trace_id } })
-      assert.deepStrictEqual(yield* list({ awaits_review: true }), ["provider"])
+      assert.deepStrictEqual(yield* list({ awaits_review: true }), ["my parcel"])
       const read = yield* reviewer.runs.get({ params: { id: dismissed.trace_id } })
       assert.isFalse(read.awaits_review)
       const { entries } = yield* admin.auditLog.list({ query: { target_id: dismissed.trace_id } })
@@ -287,7 +288,7 @@ layer(service(), { excludeTestServices: true })("RunLog", (it) => {
 
       yield* admin.tasks.update({ params, payload: { review_share: 0 } })
       yield* log("after")
-      assert.deepStrictEqual(yield* list({ awaits_review: true }), ["provider"])
+      assert.deepStrictEqual(yield* list({ awaits_review: true }), ["my parcel"])
       assert.strictEqual((yield* admin.tasks.get({ params })).review_share, 0)
     })
   )

@@ -258,6 +258,26 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
         }).pipe(Effect.scoped)
     )
 
+    it.effect("a run says whether its answer was read from damaged JSON", () =>
+      Effect.gen(function* () {
+        const { admin } = yield* createTeamClients("damaged")
+        const reply = (content: string) => ({ status: 200, body: { choices: [{ message: { content } }] } })
+        const model = yield* startScriptedServer([
+          reply('{"category":"other",}'),
+          reply('{"category":"other"}')
+        ])
+        const provider = { kind: "openai", base_url: model.url, model: "small" } as const
+        const task = yield* admin.tasks.create({ payload: { ...sortingTask, provider } })
+        for (const isRepaired of [true, false]) {
+          const run = yield* admin.tasks.run({ params: { id: task.id }, payload: { input: { text: "a" } } })
+          assert.deepStrictEqual(run.answer, { category: "other" })
+          const logged = yield* admin.runs.get({ params: { id: run.trace_id } })
+          assert.strictEqual(logged.answer_repaired, isRepaired)
+          assert.strictEqual(logged.provider_calls, 1)
+        }
+      }).pipe(Effect.scoped)
+    )
+
     it.effect("usage above the int4 range is capped, and the run is logged", () =>
       Effect.gen(function* () {
         const { admin } = yield* createTeamClients("tokens")

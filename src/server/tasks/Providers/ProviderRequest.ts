@@ -59,6 +59,8 @@ export interface ProviderCall {
 /** An answer that matches the task's answer schema. */
 export interface ProviderAnswer {
   readonly answer: JsonObject
+  /** Whether the answer was read from damaged JSON, or from a text around it, without another call. Default false. */
+  readonly repaired?: boolean
   readonly usage: Usage
   readonly calls: ReadonlyArray<ProviderCall>
   /** The examples of the release's dataset version that the answer was made from, nearest first. */

@@ -2,7 +2,7 @@
 import { Redacted, Result } from "effect"
 import type { JsonObject } from "../../../domain/tasks/Dataset.ts"
 import { renderInstructions } from "../../../domain/tasks/InstructionTemplate.ts"
-import type { OpenAiProvider } from "../../../domain/tasks/Provider.ts"
+import type { OpenAiProvider, Provider } from "../../../domain/tasks/Provider.ts"
 import type { JsonSchema } from "../../../domain/tasks/Task.ts"
 import type { Conversation, ModelRequest } from "./ModelApi.ts"
 import { inputTurns, recordedMessages, repairPrompt, systemPrompt } from "./prompt.ts"
@@ -35,16 +35,32 @@ const messagesOf = (system: string, conversation: Conversation): ReadonlyArray<C
   ]
 }
 
-/** The messages that ask for an answer, with the values of the input in the instructions. Instructions that would be too long keep their variables. */
+/** The system prompt. It repeats the answer schema unless the server has to enforce it: a server may not show the model any other one. */
+const chatPrompt = (
+  structured_output: OpenAiProvider["structured_output"],
+  conversation: Conversation
+): string =>
+  structured_output === "json_schema" && isStrictSchema(conversation.schema)
+    ? systemPrompt(conversation, {
+        answerIn: "with one JSON object in the response format, and with nothing else",
+        showsSchema: false
+      })
+    : systemPrompt(conversation)
+
+/**
+ * The messages that ask for an answer, without examples, with the values of the input in the instructions. Instructions that would be too
+ * long keep their variables. A provider with another API has the messages that one with this API has by default.
+ */
 export const initialMessages = (
+  provider: Provider,
   instructions: string,
-  examples: Conversation["examples"],
   input: JsonObject,
   schema: JsonSchema
 ): ReadonlyArray<ChatMessage> => {
   const rendered = Result.getOrElse(renderInstructions(instructions, input), () => instructions)
-  const conversation = { instructions: rendered, examples, input, schema }
-  return messagesOf(systemPrompt(conversation), conversation)
+  const conversation = { instructions: rendered, examples: [], input, schema }
+  const structured_output = provider.kind === "openai" ? provider.structured_output : "json_schema"
+  return messagesOf(chatPrompt(structured_output, conversation), conversation)
 }
 
 /** A chat completions request, without streaming. A deployment of Azure OpenAI has its version in the URL and its key in `api-key`. */
@@ -55,7 +71,7 @@ export const chatRequest = (
 ): ModelRequest => {
   const { azure_api_version, base_url, model } = provider
   const key = api_key === undefined ? undefined : Redacted.value(api_key)
-  const system = systemPrompt(conversation)
+  const system = chatPrompt(provider.structured_output, conversation)
   return {
     messages: recordedMessages(system, conversation),
     url:

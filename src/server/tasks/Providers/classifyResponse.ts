@@ -111,13 +111,14 @@ export function* classifyResponse(
 }
 
 /**
- * The input of a tool as JSON. Empty, which is no answer, if the response has what JavaScript cannot hold, such as a number of too many
+ * The input of a tool as JSON, also a string, which can contain JSON. Empty, which is no answer, if the response has what JavaScript cannot hold, such as a number of too many
  * digits: parsed, it would be another answer than the model's.
  */
 function* inputOf(input: unknown, source: string): Steps<string> {
   const scanned = yield* scanInSteps(source, { ...contentLimits, maxDepth: MAX_TOOL_DEPTH })
   yield
-  return Result.isSuccess(scanned) && Predicate.isObject(input) ? JSON.stringify(input) : ""
+  const isReadable = typeof input === "string" || Predicate.isObject(input)
+  return isReadable && Result.isSuccess(scanned) ? JSON.stringify(input) : ""
 }
 
 const tooManyValues = `The model server's response has more than ${contentLimits.maxValues} values, or more than ${contentLimits.maxNames} different names.`

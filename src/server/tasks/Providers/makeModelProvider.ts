@@ -164,13 +164,13 @@ export const makeModelProvider = <P extends ModelProvider>(api: ModelApi<P>, opt
       const conversation: Conversation = { instructions: rendered.success, examples: near, input, schema }
       const first = yield* complete(conversation)
       const parsed = yield* Effect.result(findAnswer(first, answer.compiled))
-      if (Result.isSuccess(parsed)) return { answer: parsed.success, ...outcome() }
+      if (Result.isSuccess(parsed)) return { ...parsed.success, ...outcome() }
       const second = yield* complete({ ...conversation, repair: { answer: first, faults: parsed.failure } })
-      const repaired = yield* Effect.result(findAnswer(second, answer.compiled))
-      if (Result.isSuccess(repaired)) return { answer: repaired.success, ...outcome() }
+      const corrected = yield* Effect.result(findAnswer(second, answer.compiled))
+      if (Result.isSuccess(corrected)) return { ...corrected.success, ...outcome() }
       return yield* fail(
         "invalid_answer",
-        `The model's answer does not match the answer schema, even after one repair attempt: ${describeFaults(repaired.failure, schema, secrets)}`
+        `The model's answer does not match the answer schema, even after one repair attempt: ${describeFaults(corrected.failure, schema, secrets)}`
       )
     })
   })

@@ -21,6 +21,8 @@ export interface FinishedRun {
   readonly input: JsonObject
   /** Null if the run failed. */
   readonly answer: JsonObject | null
+  /** Whether the answer was read from a model's damaged JSON, or from a text around it. */
+  readonly answer_repaired: boolean
   /** Why the run failed, as a sentence; null if it succeeded. */
   readonly failure: string | null
   readonly metadata: JsonObject

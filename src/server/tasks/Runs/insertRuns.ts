@@ -96,6 +96,7 @@ export const insertRuns = (
         ${texts(({ run }) => run.created_by.id)},
         ${texts(({ run }) => run.created_by.name)},
         ${boolArray(rows.map(({ run }) => run.awaits_review))}::bool[],
+        ${boolArray(rows.map(({ run }) => run.answer_repaired))}::bool[],
         ${boolArray(rows.map(({ cachedPlan }) => cachedPlan !== null))}::bool[],
         ${texts(({ cachedPlan }) => cachedPlan?.task_name ?? null)},
         ${texts(({ cachedPlan }) => cachedPlan?.input_schema_digest ?? null)},
@@ -105,7 +106,7 @@ export const insertRuns = (
       ) WITH ORDINALITY AS n (
         org_id, trace_id, run_id, task_id, release_id, dataset_id, session_id, source, input, answer, failure, metadata, examples,
         provider, model, input_tokens, output_tokens, provider_calls, duration_ms, started_at, caller_traceparent, created_at,
-        created_by_id, created_by_name, awaits_review, is_cached, task_name, input_schema_digest, answer_schema_digest,
+        created_by_id, created_by_name, awaits_review, answer_repaired, is_cached, task_name, input_schema_digest, answer_schema_digest,
         review_share, redacts_runs, number
       )
     ), checked AS MATERIALIZED (
@@ -155,14 +156,14 @@ export const insertRuns = (
       INSERT INTO runs (
         org_id, trace_id, run_id, task_id, release_id, dataset_id, session_id, source, status, input, answer, failure, metadata,
         examples, bytes, provider, model, input_tokens, output_tokens, provider_calls, duration_ms, started_at, caller_traceparent,
-        created_at, created_by_id, created_by_name
+        created_at, created_by_id, created_by_name, answer_repaired
       )
       SELECT
         org_id, trace_id, run_id, task_id, release_id, dataset_id, session_id, source,
         CASE WHEN answer IS NULL THEN 'failed' ELSE 'succeeded' END, input::json, answer::json, failure, metadata::json,
         examples::json, octet_length(input) + coalesce(octet_length(answer), 0) + octet_length(metadata), provider, model, input_tokens,
         output_tokens, provider_calls, duration_ms, started_at, caller_traceparent, created_at, created_by_id,
-        created_by_name
+        created_by_name, answer_repaired
       FROM checked
       WHERE ${isLogged}
       RETURNING ${sql.literal(countedRunColumns())}

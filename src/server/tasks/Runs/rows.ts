@@ -24,6 +24,7 @@ export const LoggedRun = Schema.Struct({
   output_tokens: Schema.NullOr(Schema.Int),
   examples: Schema.Array(UsedExample),
   provider_calls: Schema.Int,
+  answer_repaired: Schema.Boolean,
   duration_ms: Schema.NullOr(Schema.Finite),
   started_at: Schema.NullOr(TimestampFromDate),
   created_at: TimestampFromDate
@@ -32,6 +33,7 @@ export type LoggedRun = typeof LoggedRun.Type
 
 /** What answered a run, as the API has it. */
 export const originOf = ({
+  answer_repaired,
   created_at,
   dataset_id,
   duration_ms,
@@ -57,6 +59,7 @@ export const originOf = ({
   usage: input_tokens === null && output_tokens === null ? null : { input_tokens, output_tokens },
   examples,
   provider_calls,
+  answer_repaired,
   duration_ms,
   started_at,
   created_at

@@ -71,12 +71,14 @@ export const beginRun = Effect.fnUntraced(function* (
   }
 
   const log = Effect.fnUntraced(function* (
-    outcome: Pick<FinishedRun, "source" | "answer" | "failure" | "examples" | "usage" | "calls">,
+    outcome: Pick<FinishedRun, "source" | "answer" | "failure" | "examples" | "usage" | "calls"> &
+      Partial<Pick<FinishedRun, "answer_repaired">>,
     response?: TaskRun
   ) {
     yield* nextTurn
     const finished = {
       ...run,
+      answer_repaired: false,
       ...outcome,
       duration_ms: Math.round((yield* monotonicNow) - startedAt),
       awaits_review: outcome.answer !== null && isSampled(run.trace_id, plan.review_share)
@@ -104,10 +106,10 @@ export const beginRun = Effect.fnUntraced(function* (
 
   const handle: RunHandle = {
     trace_id: run.trace_id,
-    logProviderAnswer: ({ answer, calls, examples, usage }) => {
+    logProviderAnswer: ({ answer, calls, examples, repaired: answer_repaired = false, usage }) => {
       const response = responseWith(answer, { examples, usage })
       return Effect.as(
-        log({ source: "provider", answer, failure: null, examples, usage, calls }, response),
+        log({ source: "provider", answer, answer_repaired, failure: null, examples, usage, calls }, response),
         response
       )
     },

@@ -307,6 +307,15 @@ layer(live, { excludeTestServices: true })("Anthropic", (it) => {
     })
   )
 
+  it.effect("the input of the tool can be a string of JSON, which is read and marked", () =>
+    Effect.gen(function* () {
+      const server = yield* startScriptedServer([answered('{"category":"other"}')])
+      const { answer, repaired } = yield* ask(provider(server.url))
+      assert.deepStrictEqual([answer, repaired], [{ category: "other" }, true])
+      assert.lengthOf(server.seen, 1)
+    })
+  )
+
   it.effect(
     "a provider without a base URL calls Anthropic, and has the token limit that the API requires",
     () =>

@@ -20,6 +20,7 @@ import { StoreClock } from "../../../../src/server/store/StoreClock.ts"
 import { transaction } from "../../../../src/server/store/transaction.ts"
 import { TestDatabase } from "../../../support/postgres.ts"
 import { type ScriptedReply, startScriptedServer } from "../../../support/scripted.ts"
+import type { JsonSchema } from "../../../../src/domain/tasks/Task.ts"
 import { sortingTask } from "../../../support/tasks.ts"
 import { answers, drip, ok, peer } from "../../egress/Egress/peers.ts"
 
@@ -70,7 +71,15 @@ const provider = (url: string, more: object = {}): OpenAiProvider => {
 
 const compiled = Result.getOrThrow(compileSchema(sortingTask.answer_schema))
 
-const ask = (provider: OpenAiProvider, task_id?: TaskId) =>
+/** A schema that servers can enforce. */
+const strictSchema = {
+  type: "object",
+  properties: { category: { enum: ["billing", "shipping", "other"] } },
+  required: ["category"],
+  additionalProperties: false
+}
+
+const ask = (provider: OpenAiProvider, task_id?: TaskId, schema: JsonSchema = sortingTask.answer_schema) =>
   Effect.gen(function* () {
     const openai = yield* OpenAi
     return yield* openai.answer({
@@ -80,7 +89,7 @@ const ask = (provider: OpenAiProvider, task_id?: TaskId) =>
       instructions: "Sort the message.",
       dataset_id: null,
       input: { text: "where is my parcel" },
-      answer: { compiled, schema: Effect.succeed(sortingTask.answer_schema) }
+      answer: { compiled, schema: Effect.succeed(schema) }
     })
   })
 
@@ -190,6 +199,41 @@ layer(live, { excludeTestServices: true })("OpenAi", (it) => {
           output_tokens: null
         })
       })
+  )
+
+  it.effect("the schema is sent once, unless the server may not show it to the model", () =>
+    Effect.gen(function* () {
+      const sent = Effect.fnUntraced(function* (structured_output: string, schema: JsonSchema) {
+        const server = yield* startScriptedServer([completion({ category: "other" })])
+        yield* ask(provider(server.url, { structured_output }), undefined, schema)
+        const body = JSON.parse(server.seen[0]?.body ?? "")
+        const prompt: string = body.messages[0].content
+        return { inPrompt: prompt.includes('"additionalProperties"'), format: body.response_format, prompt }
+      })
+      const once = yield* sent("json_schema", strictSchema)
+      assert.strictEqual(once.format.json_schema.strict, true)
+      assert.isFalse(once.inPrompt)
+      assert.match(
+        once.prompt,
+        /Answer with one JSON object in the response format, and with nothing else\.$/
+      )
+      // Not strict: it only guides the model, if the server shows it at all.
+      assert.isTrue((yield* sent("json_schema", sortingTask.answer_schema)).inPrompt)
+      assert.isTrue((yield* sent("json_object", strictSchema)).inPrompt)
+      assert.isTrue((yield* sent("none", strictSchema)).inPrompt)
+    })
+  )
+
+  it.effect("lightly damaged JSON is read without another call, and the answer is marked", () =>
+    Effect.gen(function* () {
+      for (const content of ['{"category":"other",}', JSON.stringify('{"category":"other"}')]) {
+        const server = yield* startScriptedServer([completion(content)])
+        const { answer, calls, repaired } = yield* ask(provider(server.url))
+        assert.deepStrictEqual([answer, repaired, calls.length], [{ category: "other" }, true, 1])
+      }
+      const server = yield* startScriptedServer([completion({ category: "other" })])
+      assert.isFalse((yield* ask(provider(server.url))).repaired)
+    })
   )
 
   it.effect("no key is sent if the task has none for the base URL", () =>

@@ -15,16 +15,55 @@ describe("findAnswer", () => {
       const texts = [
         '{"category":"other"}',
         ' \n{"category":"other"}\n',
+        '<think>{"category":"billing"}</think>{"category":"other"}'
+      ]
+      for (const text of texts) {
+        assert.deepStrictEqual(yield* find(text), { answer: { category: "other" }, repaired: false }, text)
+      }
+    })
+  )
+
+  it.effect("an answer within a text, or in lightly damaged JSON, is read and marked", () =>
+    Effect.gen(function* () {
+      const texts = [
         '```json\n{"category":"other"}\n```',
         'For the input {"text":"a { b"} it is {"category":"other"}.',
         '{"category":"other"} and again {"category":"other"}',
         'Set {"category"} as in {{"category":"other"}}',
-        '<think>{"category":"billing"}</think>{"category":"other"}',
+        '<think>{"category":"billing"}</think>Here: {"category":"other"}',
+        '{"category":"other",}',
+        '{"category":"other" ,\n }',
+        '```json\n{\n  "category": "other",\n}\n```',
+        JSON.stringify('{"category":"other"}'),
+        ` ${JSON.stringify('```json\n{"category":"other",}\n```')}\n`,
         `${"word ".repeat(100_000)}{"category":"other"}`
       ]
       for (const text of texts) {
-        assert.deepStrictEqual(yield* find(text), { category: "other" }, text.slice(0, 100))
+        const found = yield* find(text)
+        assert.deepStrictEqual(found, { answer: { category: "other" }, repaired: true }, text.slice(0, 100))
       }
+    })
+  )
+
+  it.effect("a comma in a text stays, and what is damaged otherwise is no answer", () =>
+    Effect.gen(function* () {
+      const noted = Result.getOrThrow(
+        compileSchema({ type: "object", properties: { note: { type: "string" } } })
+      )
+      const note = 'a, }b,] \\" ,}'
+      const found = yield* findAnswer(`{"note":${JSON.stringify(note)},}`, noted)
+      assert.deepStrictEqual(found, { answer: { note }, repaired: true })
+      for (const text of [
+        '{"category":"other",,}',
+        '{,"category":"other"}',
+        '{"category" "other"}',
+        '{"category":"other"'
+      ]) {
+        yield* Effect.flip(find(text))
+      }
+      // Repaired answers match the schema too.
+      yield* Effect.flip(find('{"category":"unknown",}'))
+      yield* Effect.flip(find(JSON.stringify(JSON.stringify('{"category":"other"}'))))
     })
   )
 
@@ -44,6 +83,8 @@ describe("findAnswer", () => {
     Effect.gen(function* () {
       yield* Effect.flip(find('{"'.repeat(2_000_000)))
       yield* Effect.flip(find("{".repeat(4_000_000)))
+      yield* Effect.flip(find(`{${", ".repeat(2_000_000)}}`))
+      yield* Effect.flip(find(`"${'\\"'.repeat(2_000_000)}`))
       // Beyond the places that are tried.
       yield* Effect.flip(find(`${"{ ".repeat(20)}{"category":"other"}`))
     })

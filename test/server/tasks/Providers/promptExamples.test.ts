@@ -75,7 +75,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
           .pipe(Effect.map(({ examples }) => ({ items: examples })))
         const promoted = items.find(({ input }) => input["text"] === "my invoice is double unpaid")
         assert.strictEqual(after.examples[0]?.id, promoted?.id)
-        assert.lengthOf(after.examples, 5)
+        assert.isTrue(after.examples.every(({ score }) => score > 0))
         const prompt = model.prompts.at(-1)
         assert.deepStrictEqual(prompt?.examples.at(-1), {
           text: "my invoice is double unpaid",
@@ -94,7 +94,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
         const { comparison } = yield* release(admin, params, dataset.id)
         assert.lengthOf(model.prompts, 2 * messages.length)
         for (const { examples, text } of model.prompts) {
-          assert.lengthOf(examples, messages.length - 1)
+          assert.isAtLeast(examples.length, 1)
           assert.notInclude(
             examples.map((example) => example.text),
             text
@@ -103,7 +103,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
         const { results } = yield* admin.comparisons.get({ params: { id: comparison.id }, query: {} })
         for (const { candidate, example_id, live } of results) {
           for (const { examples } of [candidate, live]) {
-            assert.lengthOf(examples, messages.length - 1)
+            assert.isAtLeast(examples.length, 1)
             assert.notInclude(
               examples.map(({ id }) => id),
               example_id
@@ -134,6 +134,23 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
           assert.deepStrictEqual(none.model.prompts[0]?.examples, [])
           assert.include(none.model.prompts[0]?.instructions, "The user's message is the input, as JSON.")
         }).pipe(Effect.scoped)
+    )
+
+    it.effect("only near examples are sent, and without any, one that shows the form", () =>
+      Effect.gen(function* () {
+        const { ask, model } = yield* learningTask("only near")
+        const { examples } = yield* ask("謝謝")
+        assert.deepStrictEqual(
+          examples.map(({ score }) => score),
+          [0]
+        )
+        assert.deepStrictEqual(model.prompts.at(-1)?.examples, [{ text: "hello there", category: "other" }])
+        yield* ask("letters")
+        assert.deepStrictEqual(
+          model.prompts.at(-1)?.examples.map(({ text }) => text),
+          ["where is the letter that you sent"]
+        )
+      }).pipe(Effect.scoped)
     )
 
     it.effect("the instructions of a prompt have the values of the input", () =>

@@ -22,6 +22,7 @@ const runOf = (input: FinishedRun["input"], answer: FinishedRun["answer"]): Fini
   source: "logged",
   input,
   answer,
+  answer_repaired: false,
   failure: null,
   metadata: {},
   provider: defaultProvider,
