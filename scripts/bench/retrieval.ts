@@ -144,11 +144,22 @@ const exactSearch = (examples: ReadonlyArray<Text>) => {
       const all = tokenize({ text: input })
       const own = of === words ? wordsOf(all) : all
       const score = scorer(own)
-      const sharing = new Set(own.flatMap((word) => lists.get(word) ?? []))
-      return [...sharing]
-        .map((index) => ({ index, score: score(of[index] ?? []) }))
-        .toSorted((left, right) => right.score - left.score || right.index - left.index)
-        .slice(0, 5)
+      const isScored = new Uint8Array(examples.length)
+      let best: ReadonlyArray<{ readonly index: number; readonly score: number }> = []
+      let lowest = 0
+      for (const word of own) {
+        for (const index of lists.get(word) ?? []) {
+          if (isScored[index] === 1) continue
+          isScored[index] = 1
+          const ranked = { index, score: score(of[index] ?? []) }
+          if (ranked.score < lowest) continue
+          best = [...best, ranked]
+            .toSorted((left, right) => right.score - left.score || right.index - left.index)
+            .slice(0, 5)
+          if (best.length === 5) lowest = best.at(-1)?.score ?? 0
+        }
+      }
+      return best
     }
   const found = (words: ReadonlyArray<number>) =>
     new Map(words.map((word) => [word, lists.get(word)?.length ?? 0]))

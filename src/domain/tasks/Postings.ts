@@ -117,8 +117,11 @@ export interface PostingRun {
 /** Initial number of postings that a buffer has space for. */
 const INITIAL_CAPACITY = 1_024
 
-/** Postings sorted per drain: with 21 bits of position and 32 of the word, a sort key is an exact double. */
+/** Postings per drain: with 21 bits of position and 32 of the word, a sort key is an exact double. */
 const POSITION = 2 ** 21
+
+/** A drain sorts the words in so many parts, one after the other, because sorting all at once would take long. */
+const SORTED_PARTS = 8
 
 /** Collects the postings of new inputs, and returns them by word. Takes 8 bytes per posting, and as much again while it is drained. */
 export class PostingBuffer {
@@ -146,11 +149,21 @@ export class PostingBuffer {
   /** Removes all postings and returns them in runs of at most `CHUNK_BYTES`, sorted by word and ordinal. */
   *drain(): Generator<PostingRun> {
     const order = new Float64Array(this.#size)
-    for (let position = 0; position < this.#size; position++) {
-      order[position] = ((this.#words[position] ?? 0) + 2 ** 31) * POSITION + position
-    }
     this.#size = 0
-    order.sort()
+    for (let part = 0; part < SORTED_PARTS; part++) yield* this.#runsOf(this.#sorted(order, part))
+  }
+
+  /** Writes the sort keys of a part of the words into `order`, which has space for all, in ascending order. */
+  #sorted(order: Float64Array, part: number): Float64Array {
+    let length = 0
+    for (let position = 0; position < order.length; position++) {
+      const word = (this.#words[position] ?? 0) + 2 ** 31
+      if (Math.floor((word * SORTED_PARTS) / 2 ** 32) === part) order[length++] = word * POSITION + position
+    }
+    return order.subarray(0, length).sort()
+  }
+
+  *#runsOf(order: Float64Array): Generator<PostingRun> {
     const perRun = Math.floor(CHUNK_BYTES / POSTING_BYTES)
     for (let start = 0; start < order.length;) {
       const key = Math.floor((order[start] ?? 0) / POSITION)

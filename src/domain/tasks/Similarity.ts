@@ -2,7 +2,7 @@ import { isSubWord } from "./tokenize.ts"
 
 /**
  * How similar two inputs are, from 0 to 1, by their words and sub-words: a weighted Jaccard index, in which rare ones count more, and a
- * sub-word half as much as a word.
+ * sub-word less than half as much as a word.
  *
  * ```
  *                        weight of the shared words
@@ -10,13 +10,13 @@ import { isSubWord } from "./tokenize.ts"
  *   weight of the input's words + weight of the example's other words
  * ```
  *
- * It is 1 if both have the same words, and 0 if they share none, or too little. Each of the example's other words has the mean weight of the input's
- * words, because only the words of the input are looked up. On paraphrases and messages, it finds more than the Jaccard index and as many as
- * BM25 with stems and stop words, in any language, and its scores have an upper limit (`npm run bench -- retrieval`).
+ * It is 1 if both have the same words, and 0 if they share none, or too little. Each of the example's other words has the mean weight of
+ * the input's words, because only the words of the input are looked up. On short messages it finds more than BM25 with stems and without
+ * stop words, and other than that in any language (docs/architecture/datasets.md). Its scores have an upper limit, those of BM25 have none.
  */
 
 /** The weight of a sub-word by that of a word that is as frequent. */
-const SUB_WORD_WEIGHT = 0.5
+const SUB_WORD_WEIGHT = 0.4
 
 /**
  * The lowest similarity by sub-words alone. Of other forms of the same words, 1 in 20 has less than 0.07; of unrelated texts, 3 in 4 have

@@ -34,7 +34,7 @@ const FLUSH_ORGANIZATIONS = 1_000
 export const rowBytes = {
   run: 1_000,
   feedback: 700,
-  example: 400,
+  example: 500,
   /** A dataset version: mostly the state of its digest. */
   version: 3_000,
   posting_list: 250,

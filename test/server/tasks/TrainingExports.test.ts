@@ -34,36 +34,42 @@ layer(service({ environment }), { excludeTestServices: true })("TrainingExports"
     () =>
       Effect.gen(function* () {
         const { admin } = yield* createDesk("chats")
-        const model = yield* startScriptedServer([
-          {
-            status: 200,
-            body: { choices: [{ message: { role: "assistant", content: `{"category":"other"}` } }] }
-          }
-        ])
-        const { id: task_id } = yield* admin.tasks.create({
-          payload: {
-            ...sortingTask,
-            provider: {
-              kind: "openai",
-              base_url: `${model.url}/v1`,
-              model: "small",
-              few_shot: { examples: 0 }
+        // The schema of a strict response format is not repeated in the prompt.
+        const required = [["category"], ["category", "confidence"]]
+        const answer = { category: "other", confidence: 1 }
+        for (const answer_schema of required.map((names) => ({
+          ...sortingTask.answer_schema,
+          required: names
+        }))) {
+          const model = yield* startScriptedServer([
+            { status: 200, body: { choices: [{ message: { content: JSON.stringify(answer) } }] } }
+          ])
+          const { id: task_id } = yield* admin.tasks.create({
+            payload: {
+              ...sortingTask,
+              answer_schema,
+              provider: {
+                kind: "openai",
+                base_url: `${model.url}/v1`,
+                model: "small",
+                few_shot: { examples: 0 }
+              }
             }
-          }
-        })
-        const input = { text: "where is my parcel" }
-        const dataset = yield* admin.datasets.create({
-          params: { id: task_id },
-          payload: { examples: [{ input, answer: { category: "shipping" } }] }
-        })
-        yield* admin.tasks.run({ params: { id: task_id }, payload: { input } })
-        const { messages: sent } = JSON.parse(model.seen[0]?.body ?? "")
-        const lines = yield* Stream.runCollect(
-          yield* admin.datasets.exportChats({ params: { id: dataset.id }, query: {} })
-        )
-        assert.deepStrictEqual(lines, [
-          { messages: [...sent, { role: "assistant", content: `{"category":"shipping"}` }] }
-        ])
+          })
+          const input = { text: "where is my parcel" }
+          const dataset = yield* admin.datasets.create({
+            params: { id: task_id },
+            payload: { examples: [{ input, answer }] }
+          })
+          yield* admin.tasks.run({ params: { id: task_id }, payload: { input } })
+          const { messages: sent } = JSON.parse(model.seen[0]?.body ?? "")
+          const lines = yield* Stream.runCollect(
+            yield* admin.datasets.exportChats({ params: { id: dataset.id }, query: {} })
+          )
+          assert.deepStrictEqual(lines, [
+            { messages: [...sent, { role: "assistant", content: JSON.stringify(answer) }] }
+          ])
+        }
       })
   )
 

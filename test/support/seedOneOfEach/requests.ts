@@ -17,7 +17,7 @@ export const requests: Readonly<
   "tasks.update": ({ ids }) => ({ params: { id: ids.task }, body: { name: "renamed" } }),
   "tasks.run": ({ ids }) => ({
     params: { id: ids.task },
-    body: { input: { text: "hello" }, session_id: ids.session }
+    body: { input: { text: "my parcel" }, session_id: ids.session }
   }),
   "runs.list": ({ ids }) => ({ params: { id: ids.task }, query: { release_id: ids.release } }),
   "runs.get": ({ ids }) => ({ params: { id: ids.trace } }),

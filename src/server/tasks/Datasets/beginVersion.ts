@@ -69,8 +69,8 @@ const BATCH_CHARACTERS = 2 ** 21
 /** Characters of examples that are prepared before other requests of the process get a turn: some milliseconds of work. */
 const STEP_CHARACTERS = 2 ** 17
 
-/** Postings to collect before they are written: the more, the fewer rows are updated. Sorting them takes some 10 ms. */
-const BUFFERED_POSTINGS = 2 ** 17
+/** Postings to collect before they are written, 8 bytes each: the more, the fewer rows are updated. */
+const BUFFERED_POSTINGS = 2 ** 19
 
 const taskRows = rowsOf(
   Schema.Struct({
