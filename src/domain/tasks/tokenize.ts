@@ -95,7 +95,9 @@ export const tokensToBytes = (tokens: ReadonlyArray<number>): Uint8Array => {
 
 export const tokensFromBytes = (bytes: Uint8Array): Int32Array => {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-  return Int32Array.from({ length: bytes.byteLength / 4 }, (_, index) => view.getInt32(4 * index))
+  const tokens = new Int32Array(bytes.byteLength / 4)
+  for (let index = 0; index < tokens.length; index++) tokens[index] = view.getInt32(4 * index)
+  return tokens
 }
 
 /** Whether a token is a sub-word. */
