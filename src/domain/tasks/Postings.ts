@@ -10,50 +10,19 @@ const CLASS_BITS = 5
 /** Highest ordinal of an input: 27 bits. */
 export const MAX_ORDINAL = 2 ** (32 - CLASS_BITS) - 1
 
-/** The smallest number of tokens of each length class after the first. Stored postings depend on it. */
-const CLASS_STARTS = [
-  2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 17, 20, 24, 29, 35, 42, 50, 60, 72, 86, 103, 124, 149, 179, 215, 258, 310,
-  372, 446, 535, 642
-]
+/** The smallest number of tokens of each length class, about a fifth more than that of the class before. Stored postings depend on it. */
+const CLASS_STARTS = [1]
+for (let start = 1; CLASS_STARTS.length < 2 ** CLASS_BITS; CLASS_STARTS.push(start)) {
+  start = Math.max(start + 1, Math.round(1.2 * start))
+}
 
 /** A typical number of tokens for each length class. */
-const CLASS_LENGTHS = Uint16Array.of(
-  1,
-  2,
-  3,
-  4,
-  5,
-  6,
-  7,
-  9,
-  11,
-  13,
-  15,
-  18,
-  22,
-  26,
-  32,
-  38,
-  46,
-  55,
-  66,
-  79,
-  94,
-  113,
-  136,
-  163,
-  196,
-  236,
-  283,
-  340,
-  408,
-  490,
-  588,
-  700
+const CLASS_LENGTHS = Uint16Array.from(CLASS_STARTS, (start, index) =>
+  Math.floor((start + (CLASS_STARTS[index + 1] ?? 1.2 * start) - 1) / 2)
 )
 
 /** The length class of a text with this number of tokens. */
-const lengthClass = (tokens: number): number => CLASS_STARTS.filter((start) => start <= tokens).length
+const lengthClass = (tokens: number): number => CLASS_STARTS.filter((start) => start <= tokens).length - 1
 
 /** Whether numbers in memory begin with their lowest byte, as on every common processor. */
 const isLittleEndian = new Uint8Array(Uint16Array.of(1).buffer)[0] === 1

@@ -6,11 +6,13 @@ import { casefold } from "./casefold.ts"
 export const MAX_WORDS = 256
 export const MAX_SUB_WORDS = 512
 
-/** Most characters to tokenize, before and after the Unicode form, and most strings, numbers, booleans and nulls. Later ones are ignored. */
+/** Most characters to tokenize, before and after the Unicode form. */
 const MAX_CHARACTERS = 32_768
-const MAX_LEAVES = 8_192
 
-/** Of longer texts, so many parts are tokenized, evenly spread over all of them. */
+/** Most values to read, objects and arrays included. Later ones are ignored. */
+const MAX_VALUES = 8_192
+
+/** If the texts are longer, so many parts of them are tokenized, evenly spread over their whole length. */
 const PARTS = 16
 
 /** Runs of letters and digits, or single characters of scripts that do not separate words by spaces. */
@@ -93,6 +95,7 @@ export const tokensToBytes = (tokens: ReadonlyArray<number>): Uint8Array => {
   return new Uint8Array(view.buffer)
 }
 
+/** Reads stored tokens. */
 export const tokensFromBytes = (bytes: Uint8Array): Int32Array => {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   const tokens = new Int32Array(bytes.byteLength / 4)
@@ -129,7 +132,7 @@ type Leaf = readonly [field: string, value: string | number | boolean | null]
 
 /** The first leaves of a value one by one, because it can have a million. */
 function* leavesOf(value: Schema.Json): Generator<Leaf, undefined> {
-  let left = MAX_LEAVES
+  let left = MAX_VALUES
   const stack: Array<Iterator<readonly [field: string, value: Schema.Json], undefined>> = [
     [["", value] as const].values()
   ]
