@@ -129,7 +129,9 @@ export class PostingBuffer {
       const word = (this.#words[position] ?? 0) + 2 ** 31
       if (Math.floor((word * SORTED_PARTS) / 2 ** 32) === part) order[length++] = word * POSITION + position
     }
-    return order.subarray(0, length).sort()
+    const sorted = order.subarray(0, length)
+    sorted.sort()
+    return sorted
   }
 
   *#runsOf(order: Float64Array): Generator<PostingRun> {
