@@ -964,19 +964,24 @@ CREATE TABLE feedback (
   comment text,
   source text COLLATE "C" DEFAULT 'api_key'::text NOT NULL,
   end_user text COLLATE "C",
+  author text COLLATE "C" NOT NULL,
+  is_current boolean DEFAULT true NOT NULL,
+  withdrawn_at timestamp with time zone,
   CONSTRAINT feedback_pkey PRIMARY KEY (org_id, feedback_id),
+  CONSTRAINT feedback_check CHECK (((withdrawn_at IS NULL) OR (NOT is_current))),
   CONSTRAINT feedback_score_check CHECK ((score = ANY (ARRAY['-1'::integer, 0, 1]))),
   CONSTRAINT feedback_score_value_check CHECK (((score_value >= ('-1'::integer)::double precision) AND (score_value <= (1)::double precision))),
   CONSTRAINT feedback_source_check CHECK ((source = ANY (ARRAY['api_key'::text, 'feedback_token'::text]))),
-  CONSTRAINT feedback_status_check CHECK ((status = ANY (ARRAY['recorded'::text, 'pending'::text, 'staged'::text, 'rejected'::text, 'promoted'::text, 'superseded'::text])))
+  CONSTRAINT feedback_status_check CHECK ((status = ANY (ARRAY['recorded'::text, 'pending'::text, 'staged'::text, 'rejected'::text, 'withdrawn'::text, 'promoted'::text, 'superseded'::text])))
 ) WITH (fillfactor=80);
 CREATE INDEX feedback_commented ON feedback USING btree (org_id, status, score, feedback_id DESC) WHERE (comment IS NOT NULL);
 CREATE INDEX feedback_end_users ON feedback USING btree (org_id, end_user, feedback_id DESC) WHERE (end_user IS NOT NULL);
 CREATE INDEX feedback_labelled ON feedback USING btree (org_id, score_label, status, score, feedback_id DESC) WHERE (score_label IS NOT NULL);
 CREATE INDEX feedback_lists ON feedback USING btree (org_id, status, score, feedback_id DESC);
+CREATE UNIQUE INDEX feedback_opinions ON feedback USING btree (org_id, trace_id, author) WHERE is_current;
 CREATE INDEX feedback_run ON feedback USING btree (org_id, trace_id, feedback_id DESC);
-CREATE INDEX feedback_runs ON feedback USING btree (org_id, task_id, score, run_id DESC);
-CREATE INDEX feedback_scored_runs ON feedback USING btree (org_id, score, run_id DESC);
+CREATE INDEX feedback_runs ON feedback USING btree (org_id, task_id, score, run_id DESC) WHERE is_current;
+CREATE INDEX feedback_scored_runs ON feedback USING btree (org_id, score, run_id DESC) WHERE is_current;
 CREATE INDEX feedback_task_commented ON feedback USING btree (org_id, task_id, status, score, feedback_id DESC) WHERE (comment IS NOT NULL);
 CREATE INDEX feedback_task_labelled ON feedback USING btree (org_id, task_id, score_label, status, score, feedback_id DESC) WHERE (score_label IS NOT NULL);
 CREATE INDEX feedback_task_lists ON feedback USING btree (org_id, task_id, status, score, feedback_id DESC);
@@ -988,7 +993,7 @@ COMMENT ON COLUMN feedback.trace_id IS 'Run that the feedback is about.';
 COMMENT ON COLUMN feedback.score IS '-1, 0 or 1.';
 COMMENT ON COLUMN feedback.correction IS 'Corrected answer, redacted; null: none. Never changes.';
 COMMENT ON COLUMN feedback.bytes IS 'Size of the correction and the comment, in bytes.';
-COMMENT ON COLUMN feedback.status IS 'recorded (no correction), pending, staged, rejected, promoted or superseded.';
+COMMENT ON COLUMN feedback.status IS 'recorded (no correction), pending, staged, rejected, withdrawn, promoted or superseded.';
 COMMENT ON COLUMN feedback.redaction_warning IS 'Names the fields from which redaction removed values; null: none.';
 COMMENT ON COLUMN feedback.created_at IS 'When the feedback was given.';
 COMMENT ON COLUMN feedback.created_by_id IS 'API key that created the row.';
@@ -1007,6 +1012,9 @@ COMMENT ON COLUMN feedback.score_label IS 'Category of the feedback; null: none.
 COMMENT ON COLUMN feedback.comment IS 'Remark on the answer, after redaction; null: none.';
 COMMENT ON COLUMN feedback.source IS 'api_key: a caller with an API key gave it; feedback_token: an end user did.';
 COMMENT ON COLUMN feedback.end_user IS 'Pseudonym of the end user who gave it; null: given without.';
+COMMENT ON COLUMN feedback.author IS 'Whose opinion it is: the API key, with the end user if one is given; of a feedback token the end user, or the token.';
+COMMENT ON COLUMN feedback.is_current IS 'Whether it is its author''s latest opinion about the run and was not withdrawn. Only then it is counted.';
+COMMENT ON COLUMN feedback.withdrawn_at IS 'When its author withdrew it; null: not withdrawn.';
 
 CREATE TABLE feedback_counts (
   org_id text COLLATE "C" NOT NULL,
@@ -1021,7 +1029,7 @@ CREATE TABLE feedback_counts (
   CONSTRAINT feedback_counts_pkey PRIMARY KEY (org_id, task_id, day, release_id, slot)
 ) WITH (fillfactor=50);
 CREATE INDEX feedback_counts_days ON feedback_counts USING btree (org_id, day);
-COMMENT ON TABLE feedback_counts IS 'Counts of feedback per release and day of the feedback. Written by the statements that add and delete feedback; retention keeps counts. A count is the sum over all slots.';
+COMMENT ON TABLE feedback_counts IS 'Counts of current feedback per release and day of the feedback. Written by the statements that add, withdraw and delete feedback; retention keeps counts. A count is the sum over all slots.';
 COMMENT ON COLUMN feedback_counts.org_id IS 'Organization that owns the row.';
 COMMENT ON COLUMN feedback_counts.task_id IS 'Task of the runs.';
 COMMENT ON COLUMN feedback_counts.day IS 'Day of the feedback, in UTC.';

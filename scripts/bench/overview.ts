@@ -78,11 +78,11 @@ const seedFeedback = Effect.fnUntraced(function* (org_id: string, from: number, 
   const sql = yield* SqlClient.SqlClient
   yield* sql`
     INSERT INTO feedback (
-      org_id, feedback_id, task_id, trace_id, score, bytes, status, created_at, created_by_id, created_by_name, run_id, release_id
+      org_id, feedback_id, task_id, trace_id, score, bytes, status, created_at, created_by_id, created_by_name, author, run_id, release_id
     )
     SELECT
       ${org_id}, 'fbk_' || lpad(n::text, 9, '0'), 'tsk_' || n % 10, 'trace' || n, n % 3 - 1, 0, 'recorded',
-      now() - (n % 30) * interval '1 day', 'key_1', 'Ada', 'run_' || lpad(n::text, 9, '0'), 'rel_' || n % 20
+      now() - (n % 30) * interval '1 day', 'key_1', 'Ada', 'key_1', 'run_' || lpad(n::text, 9, '0'), 'rel_' || n % 20
     FROM generate_series(${from}::int, ${to}::int) AS n
   `
 })

@@ -279,8 +279,13 @@ export const mutants: ReadonlyArray<Mutant> = [
       "AND first_version = ANY(ARRAY(SELECT DISTINCT version FROM promoted))"
     ]
   ]),
-  ...mutantsOf("server/tasks/Feedback/rows.ts", "server/tasks/deleteRuns.test.ts", [
+  ...mutantsOf("server/tasks/Feedback/insertFeedback.ts", "server/tasks/deleteRuns.test.ts", [
     ["FOR KEY SHARE SKIP LOCKED ) AS run", ") AS run"]
+  ]),
+  ...mutantsOf("server/tasks/Feedback/insertFeedback.ts", "server/tasks/Feedback/opinions.test.ts", [
+    ["added: 1, replaced: -1", "added: 1"],
+    ["OR earlier_id IN (SELECT feedback_id FROM outdated)", ""],
+    ["FOR NO KEY UPDATE SKIP LOCKED ) AS earlier", "FOR NO KEY UPDATE ) AS earlier"]
   ]),
   ...mutantsOf("server/identity/ApiKeys/rows.ts", "server/identity/ApiKeys.test.ts", [
     ["AND made.created_by_id = line.key_id", "AND made.created_by_id = ${key_id}"]

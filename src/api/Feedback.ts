@@ -35,6 +35,7 @@ import {
   DatasetBusy,
   FeedbackChanged,
   FeedbackNotPending,
+  FeedbackOfAnotherKey,
   InvalidCorrection,
   LimitReached,
   NotFound,
@@ -275,6 +276,7 @@ export class FeedbackApi extends HttpApiGroup.make("feedback")
           summary: "Give feedback",
           description: [
             "Stores a score, optionally with a comment and a correction, and responds when it is committed.",
+            "Of one author, the API key with the `end_user_id`, the latest opinion about a run counts: earlier ones stay as history with `current: false`, and their corrections stay in review.",
             "Before a correction or comment is stored, the organization's own credentials and anything in a known secret format are redacted from it; `redaction_warning` then names the fields. Credentials shorter than eight characters are not searched for, because ordinary text contains them.",
             "Body limit: 4 MiB.",
             "The live release does not change."
@@ -382,6 +384,25 @@ export class FeedbackApi extends HttpApiGroup.make("feedback")
             "Rejects a pending or staged correction, optionally with a note to the submitter. Idempotent."
         })
       ),
+    HttpApiEndpoint.post("withdraw", "/v1/feedback/:id/withdraw", {
+      params: { id: FeedbackId.annotateKey({ description: "The feedback's ID." }) },
+      success: FeedbackRecord,
+      error: [NotFound, FeedbackOfAnotherKey]
+    })
+      .middleware(requiresEither("feedback.write", "feedback.create"))
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "withdrawFeedback",
+          summary: "Withdraw feedback",
+          description: [
+            "Withdraws an opinion: it is not counted any more, and tools that got its score get the label `withdrawn` in its place.",
+            "A correction that waits for review or promotion is closed; the example of a promoted one stays.",
+            "Earlier feedback of the author stays replaced.",
+            "Only the key that gave the feedback, or created the end user's feedback token, can do it, or a key that it made.",
+            "Idempotent."
+          ].join(" ")
+        })
+      ),
     HttpApiEndpoint.post("reviewMany", "/v1/feedback/review", {
       payload: ReviewManyRequest,
       success: ReviewResults
@@ -422,7 +443,7 @@ export class FeedbackApi extends HttpApiGroup.make("feedback")
           identifier: "getFeedbackQuality",
           summary: "Get feedback by release",
           description:
-            "Counts the feedback on the task's runs by release and by day of the feedback, for the last days. Feedback on answers that clients logged is counted apart, with `release_id` null. The counts include feedback from the moment that it is stored."
+            "Counts the current feedback on the task's runs by release and by day of the feedback, for the last days: of each author the latest opinion about a run. Feedback on answers that clients logged is counted apart, with `release_id` null. The counts include feedback from the moment that it is stored."
         })
       ),
     HttpApiEndpoint.get("previewPromotion", "/v1/tasks/:id/feedback/preview", {

@@ -91,6 +91,13 @@ export class SessionOfAnotherKey extends problem<SessionOfAnotherKey>()(
   "The agent session belongs to the API key that created it, the keys that made that one, and the keys that it made. `detail` names the key. Use one of these keys, or create sessions with `shared: true`."
 ) {}
 
+export class FeedbackOfAnotherKey extends problem<FeedbackOfAnotherKey>()(
+  "FEEDBACK_OF_ANOTHER_KEY",
+  403,
+  "Feedback of another key",
+  "The API key that gave the feedback, or created the end user's feedback token, withdraws it, or a key that it made. `detail` names the key. An admin can delete the feedback instead."
+) {}
+
 export class SelfReview extends problem<SelfReview>()(
   "SELF_REVIEW",
   403,

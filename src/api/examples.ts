@@ -145,6 +145,8 @@ const pendingFeedback = {
   status: "pending",
   created_at: "2026-11-21T03:02:11.004Z",
   created_by: agent,
+  current: true,
+  withdrawn_at: null,
   reviewed_at: null,
   reviewed_by: null,
   review_note: null,

@@ -59,7 +59,7 @@ const tables: ReadonlyArray<Counted> = [
       SELECT
         ${day("created_at")}, ${ofRelease}, (score = 1)::int AS positive, (score = 0)::int AS neutral, (score = -1)::int AS negative,
         coalesce(round((score_value - score) * 1000000), 0) AS value_excess
-      FROM feedback WHERE org_id = $1`
+      FROM feedback WHERE org_id = $1 AND is_current`
   },
   {
     table: "feedback_label_counts",
@@ -67,7 +67,7 @@ const tables: ReadonlyArray<Counted> = [
     numbers: ["count"],
     rows: `
       SELECT ${day("created_at")}, ${ofRelease}, score_label, 1 AS count
-      FROM feedback WHERE org_id = $1 AND score_label IS NOT NULL`
+      FROM feedback WHERE org_id = $1 AND is_current AND score_label IS NOT NULL`
   },
   {
     table: "run_counts",
@@ -115,7 +115,7 @@ export const countRows = Effect.fnUntraced(function* (org_id: OrgId) {
   for (const [table, counts] of [
     ["approvals", approvalCounts],
     ["deliveries", deliveryCounts],
-    ["feedback", feedbackCounts],
+    ["feedback", (client: SqlClient.SqlClient) => feedbackCounts(client, { stored: 1 })],
     ["runs", runCounts]
   ] as const) {
     yield* sql`

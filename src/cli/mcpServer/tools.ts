@@ -199,7 +199,15 @@ const readTools = (client: CountersignClient): ReadonlyArray<ServedTool> => [
     {
       ...page,
       status: Schema.optionalKey(
-        Schema.Literals(["recorded", "pending", "staged", "rejected", "promoted", "superseded"]).annotate({
+        Schema.Literals([
+          "recorded",
+          "pending",
+          "staged",
+          "rejected",
+          "withdrawn",
+          "promoted",
+          "superseded"
+        ]).annotate({
           description: "Only those of a status; pending feedback waits for a review."
         })
       ),

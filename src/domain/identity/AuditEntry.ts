@@ -55,6 +55,7 @@ export const AuditAction = documentedEnum({
   "feedback.staged": "A correction was staged.",
   "feedback.unstaged": "The staging of a correction was undone.",
   "feedback.rejected": "A correction was rejected.",
+  "feedback.withdrawn": "Feedback was withdrawn by its author.",
   "feedback.promoted": "Staged corrections were promoted into a dataset version.",
   "runs.imported": "Past runs were imported into a task.",
   "feedback.deleted": "Feedback was deleted.",

@@ -1,7 +1,7 @@
 import { Schema } from "effect"
 import { documentedEnum } from "../documentedEnum.ts"
 import { JsonObject } from "./Dataset.ts"
-import { DatasetId, FeedbackId, TaskId, TraceId } from "../Ids.ts"
+import { DatasetId, FeedbackId, type FeedbackTokenId, type KeyId, TaskId, TraceId } from "../Ids.ts"
 import { Actor } from "../identity/Principal.ts"
 import { EndUser } from "./EndUser.ts"
 import { RunOrigin } from "./Run.ts"
@@ -33,11 +33,27 @@ export const FeedbackSource = documentedEnum({
 })
 export type FeedbackSource = typeof FeedbackSource.Type
 
+/**
+ * The author of an opinion about a run, whose latest one counts: the API key, and the end user if one is given. Of a feedback token it is the
+ * end user, or the token if it was made for no certain end user.
+ */
+export const authorOf = (
+  given:
+    | { readonly key_id: KeyId; readonly end_user: EndUser | null }
+    | { readonly token_id: FeedbackTokenId; readonly end_user: EndUser | null }
+): string =>
+  "key_id" in given
+    ? given.end_user === null
+      ? given.key_id
+      : `${given.key_id}.${given.end_user}`
+    : (given.end_user ?? given.token_id)
+
 export const FeedbackStatus = documentedEnum({
   recorded: "It has a score but no correction. Final.",
   pending: "Its correction waits for review.",
   staged: "Its correction was accepted for the next promotion.",
   rejected: "Its correction was refused. Final.",
+  withdrawn: "Its author withdrew it while its correction waited for review or promotion. Final.",
   promoted: "Its correction is an example of `dataset_id`. Final.",
   superseded: "A correction of the same input that was staged later was promoted instead. Final."
 })
@@ -67,6 +83,13 @@ export const FeedbackRecord = Schema.Struct({
     description: "The right answer, after redaction of secrets. Null if none was given."
   }),
   status: FeedbackStatus.annotateKey({ description: "The feedback's status." }),
+  current: Schema.Boolean.annotateKey({
+    description:
+      "Whether it counts: it is its author's latest opinion about the run, and was not withdrawn. The author is the API key with the `end_user`; of a feedback token, the end user alone."
+  }),
+  withdrawn_at: Schema.NullOr(Timestamp).annotateKey({
+    description: "When its author withdrew it. Null unless withdrawn."
+  }),
   redaction_warning: Schema.optionalKey(Schema.String).annotateKey({
     description:
       "Names the fields of the correction, or the comment, that a secret was removed from. Absent if nothing was removed."

@@ -41,6 +41,8 @@ export interface SubmittedFeedback {
   /** Calls to a model in the run. The last one is evaluated. */
   readonly provider_calls: number
   readonly feedback_id: string
+  /** See `authorOf`. */
+  readonly author: string
   readonly task_id: TaskId
   /** -1, 0 or 1. */
   readonly score: number
@@ -53,6 +55,8 @@ export interface SubmittedFeedback {
   readonly end_user: string | null
   readonly has_comment: boolean
   readonly has_correction: boolean
+  /** Whether its author has withdrawn it. */
+  readonly withdrawn: boolean
   readonly at: number
 }
 
@@ -65,8 +69,14 @@ const EVENT = "gen_ai.evaluation.result"
 /** The score as exported, from -1 to 1. */
 const valueOf = ({ score, score_value }: SubmittedFeedback): number => score_value ?? score
 
-const labelOf = ({ score, score_label }: SubmittedFeedback): string =>
-  score_label ?? (score > 0 ? "correct" : score < 0 ? "incorrect" : "neutral")
+/** The label of a withdrawn opinion, which has no value. */
+const WITHDRAWN = "withdrawn"
+
+const labelOf = ({ score, score_label, withdrawn }: SubmittedFeedback): string =>
+  withdrawn ? WITHDRAWN : (score_label ?? (score > 0 ? "correct" : score < 0 ? "incorrect" : "neutral"))
+
+/** The id of the score of an author's opinion about a run: a later opinion has the same, so it replaces the earlier one at the tool. */
+const scoreIdOf = ({ author, trace_id }: SubmittedFeedback): string => `${trace_id}.${author}`
 
 /** The span that is evaluated: of the model's last call, or of the run if it has no span of a call. */
 const evaluatedSpanId = ({ provider_calls, trace_id }: SubmittedFeedback): SpanId =>
@@ -74,7 +84,7 @@ const evaluatedSpanId = ({ provider_calls, trace_id }: SubmittedFeedback): SpanI
 
 const evaluation = (feedback: SubmittedFeedback): Attributes => ({
   "gen_ai.evaluation.name": EVALUATION,
-  "gen_ai.evaluation.score.value": { double: valueOf(feedback) },
+  "gen_ai.evaluation.score.value": feedback.withdrawn ? undefined : { double: valueOf(feedback) },
   "gen_ai.evaluation.score.label": labelOf(feedback)
 })
 
@@ -84,13 +94,18 @@ const braintrust = (feedback: SubmittedFeedback): Attributes => ({
   "braintrust.span_attributes": JSON.stringify({ name: EVALUATION, type: "score" })
 })
 
+/** The last 16 digits of an id are random. The withdrawal is a span of its own. */
+const feedbackSpanId = ({ feedback_id, withdrawn }: SubmittedFeedback): SpanId => {
+  const digits = feedback_id.slice(-16)
+  return spanIdOf(withdrawn ? [...digits].toReversed().join("") : digits)
+}
+
 /** Returns the span of feedback, below the span that it evaluates. */
 export const feedbackSpan = (feedback: SubmittedFeedback, { scores, trace }: ExportFormat): Span => {
   const { caller, trace_id } = exportedTrace(feedback, trace)
   return {
     trace_id,
-    // The last 16 digits of an id are random.
-    span_id: spanIdOf(feedback.feedback_id.slice(-16)),
+    span_id: feedbackSpanId(feedback),
     parent_span_id: evaluatedSpanId(feedback),
     name: "svc.feedback",
     kind: "internal",
@@ -98,20 +113,21 @@ export const feedbackSpan = (feedback: SubmittedFeedback, { scores, trace }: Exp
     end: feedback.at,
     attributes: {
       "svc.feedback.id": feedback.feedback_id,
-      "svc.feedback.score": feedback.score,
+      "svc.feedback.score_id": scoreIdOf(feedback),
+      "svc.feedback.score": feedback.withdrawn ? undefined : feedback.score,
       "svc.feedback.source": feedback.source,
       "svc.feedback.end_user": feedback.end_user ?? undefined,
       "svc.feedback.has_comment": feedback.has_comment,
       "svc.feedback.has_correction": feedback.has_correction,
       "svc.task.id": feedback.task_id,
       ...evaluation(feedback),
-      ...(scores === "braintrust" ? braintrust(feedback) : {})
+      ...(scores === "braintrust" && !feedback.withdrawn ? braintrust(feedback) : {})
     },
     ...(caller === null ? {} : { joined: { flags: caller.flags, isParentRemote: false } })
   }
 }
 
-/** Encodes the score for a request of its own, in ASCII. Its id is the feedback's, so that a tool that gets it twice has it once. */
+/** Encodes the score for a request of its own, in ASCII. By its id a tool has the latest opinion of an author once. */
 export const encodeScore = (
   feedback: SubmittedFeedback,
   scores: SeparateScores,
@@ -130,22 +146,26 @@ export const encodeScore = (
         attributes: {
           ...evaluation(feedback),
           "svc.feedback.id": feedback_id,
+          "svc.feedback.score_id": scoreIdOf(feedback),
           "svc.task.id": task_id
         }
       })
     case "langfuse":
       return encodeAscii({
-        id: feedback_id,
+        // Of the event: the same one is stored once.
+        id: feedback.withdrawn ? `${feedback_id}.${WITHDRAWN}` : feedback_id,
         timestamp: new Date(at).toISOString(),
         type: "score-create",
         body: {
-          id: feedback_id,
+          id: scoreIdOf(feedback),
           traceId: trace_id,
           // A trace of its own is the run; in the caller's trace the run is an observation.
           ...(caller === null ? {} : { observationId: runSpanId(feedback.trace_id) }),
           name: EVALUATION,
-          value: valueOf(feedback),
-          dataType: "NUMERIC",
+          // A score has a value. A category is in no mean.
+          ...(feedback.withdrawn
+            ? { value: WITHDRAWN, dataType: "CATEGORICAL" }
+            : { value: valueOf(feedback), dataType: "NUMERIC" }),
           metadata: { task_id, label: labelOf(feedback) }
         }
       })
@@ -154,9 +174,12 @@ export const encodeScore = (
         span_id: runSpanId(feedback.trace_id),
         name: EVALUATION,
         annotator_kind: "HUMAN",
-        result: { label: labelOf(feedback), score: valueOf(feedback) },
+        result: {
+          label: labelOf(feedback),
+          ...(feedback.withdrawn ? {} : { score: valueOf(feedback) })
+        },
         metadata: { feedback_id, task_id },
-        identifier: feedback_id
+        identifier: scoreIdOf(feedback)
       })
   }
 }

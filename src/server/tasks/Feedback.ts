@@ -16,6 +16,7 @@ import type {
   DatasetBusy,
   FeedbackChanged,
   FeedbackNotPending,
+  FeedbackOfAnotherKey,
   InvalidCorrection,
   InvalidRequest,
   LimitReached,
@@ -38,6 +39,7 @@ import { dieOnDatabaseError } from "../store/databaseErrors.ts"
 import { atomic } from "../store/transaction.ts"
 import type { Page } from "../store/Pagination.ts"
 import { StoreClock } from "../store/StoreClock.ts"
+import { Spans } from "../telemetry/Spans.ts"
 import { Datasets } from "./Datasets.ts"
 import { makeCreateFeedback } from "./Feedback/makeCreateFeedback.ts"
 import { listFeedback } from "./Feedback/listFeedback.ts"
@@ -54,6 +56,7 @@ import {
 import { readFeedback, toFeedback } from "./Feedback/rows.ts"
 import { reviewMany } from "./Feedback/reviewMany.ts"
 import { readStaged } from "./Feedback/stagedRows.ts"
+import { withdrawFeedback } from "./Feedback/withdrawFeedback.ts"
 import { requireTask } from "./requireTask.ts"
 import { findLoggedRun, originOf } from "./Runs/rows.ts"
 
@@ -103,6 +106,17 @@ export class Feedback extends Context.Service<
       id: FeedbackId,
       note: string | null
     ) => Effect.Effect<FeedbackRecord, NotFound | FeedbackNotPending, Authorized<"feedback.write">>
+    /**
+     * Withdraws feedback of the caller's key or of a key related to it: it is not counted any more, and its correction, if not promoted, is
+     * closed. Earlier feedback of its author stays replaced. Idempotent.
+     */
+    readonly withdraw: (
+      id: FeedbackId
+    ) => Effect.Effect<
+      FeedbackRecord,
+      NotFound | FeedbackOfAnotherKey,
+      Authorized<"feedback.write" | "feedback.create">
+    >
     /** Gives several corrections the same verdict, each as the operation for one does. Returns a result for each, in their order. */
     readonly reviewMany: (
       request: ReviewManyRequest
@@ -152,6 +166,7 @@ export class Feedback extends Context.Service<
       const secrets = yield* KnownSecrets
       const usage = yield* StoredUsage
       const turns = yield* LoopTurns
+      const spans = yield* Spans
 
       const previews = makePlannedPreviews()
       const reviewDeps = { sql, audit, clock }
@@ -202,6 +217,10 @@ export class Feedback extends Context.Service<
           const redacted = note === null ? null : redactText(note, yield* secrets.forOrg(principal.org_id))
           return yield* rejectFeedback(reviewDeps, principal, id, redacted)
         }),
+        withdraw: Effect.fn("Feedback.withdraw")(function* (id) {
+          const principal = yield* AuthorizedEither("feedback.write", "feedback.create")
+          return yield* withdrawFeedback({ ...reviewDeps, spans }, principal, id)
+        }, dieOnDatabaseError),
         reviewMany: Effect.fn("Feedback.reviewMany")(function* ({ feedback_ids, note = null, verdict }) {
           const principal = yield* Authorized("feedback.write")
           const { org_id } = principal

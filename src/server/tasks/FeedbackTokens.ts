@@ -6,7 +6,7 @@ import type { CreatedFeedbackToken, NewFeedbackToken } from "../../api/Feedback.
 import { notFound } from "../../api/notFound.ts"
 import { InvalidFeedbackToken, InvalidRequest, LimitReached, type NotFound } from "../../api/Problems.ts"
 import { FeedbackId, FeedbackTokenId, type TraceId } from "../../domain/Ids.ts"
-import type { FeedbackRecord } from "../../domain/tasks/Feedback.ts"
+import { authorOf, type FeedbackRecord } from "../../domain/tasks/Feedback.ts"
 import {
   DEFAULT_TOKEN_SECONDS,
   DEFAULT_TOKEN_USES,
@@ -22,9 +22,10 @@ import { StoreClock } from "../store/StoreClock.ts"
 import { atomic } from "../store/transaction.ts"
 import { Spans } from "../telemetry/Spans.ts"
 import { EndUsers } from "./EndUsers.ts"
+import { feedbackLocked, retryWhileLocked } from "./Feedback/makeCreateFeedback.ts"
 import { redactComment, scoreOf, warningOf } from "./Feedback/scoreAndComment.ts"
 import { recordFeedbackSpan } from "./Feedback/recordFeedbackSpan.ts"
-import { insertFeedback } from "./Feedback/rows.ts"
+import { insertFeedback } from "./Feedback/insertFeedback.ts"
 import {
   countRunUse,
   countTokenUse,
@@ -133,7 +134,8 @@ export class FeedbackTokens extends Context.Service<
             const id = yield* FeedbackId.generateAt(now)
             const digest = feedbackDigest({ ...score, score_label, comment })
 
-            const stored = yield* atomically(
+            const author = authorOf({ token_id: token.id, end_user: token.end_user })
+            const store = atomically(
               Effect.gen(function* () {
                 const key = yield* findUsableKey(sql, token, now)
                 if (key === undefined) {
@@ -160,6 +162,8 @@ export class FeedbackTokens extends Context.Service<
                   end_user: token.end_user,
                   correction: null,
                   status: "recorded",
+                  current: true,
+                  withdrawn_at: null,
                   ...warningOf(undefined, isRedacted),
                   created_at: now,
                   created_by: { id: token.key_id, name: key.name },
@@ -170,17 +174,19 @@ export class FeedbackTokens extends Context.Service<
                 }
                 const { caller_traceparent, provider_calls, release_id, run_id } = run
                 const evaluated = { caller_traceparent, provider_calls }
-                yield* insertFeedback(
+                const inserted = yield* insertFeedback(
                   sql,
-                  [{ org_id, run_id, release_id, record, correction: null, evaluated }],
+                  [{ org_id, run_id, release_id, record, author, correction: null, evaluated }],
                   org_id
                 )
+                if (inserted.length === 0) return yield* Effect.fail(feedbackLocked)
                 return { record, evaluated }
               })
             )
+            const stored = yield* retryWhileLocked(store)
             if (stored === undefined) return
             usage.add(org_id, { feedback: 1, bytes: rowBytes.feedback + Buffer.byteLength(comment ?? "") })
-            yield* recordFeedbackSpan(spans, org_id, stored.record, stored.evaluated)
+            yield* recordFeedbackSpan(spans, org_id, stored.record, author, stored.evaluated)
           }, dieOnDatabaseError)
         })
       })

@@ -89,7 +89,7 @@ export class RunImports extends Context.Service<
         if (!plan.schemas_locked && !(yield* lockSchemas(sql, org_id, task_id, plan, now))) return undefined
         const inserted = yield* insertImportedRuns(sql, principal, { task_id, plan, rows })
         const stored = rows.filter(({ trace_id }) => inserted.has(trace_id))
-        const scores = yield* insertScores(sql, principal, { task_id, rows: stored, now })
+        const scores = yield* insertScores(sql, principal, { task_id, rows: stored })
         if (stored.length > 0) {
           yield* audit.record(principal, "runs.imported", task_id, { runs: stored.length, scores })
         }

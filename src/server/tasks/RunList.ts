@@ -134,6 +134,7 @@ export const selectRows = (
           FROM feedback
           WHERE feedback.org_id = runs.org_id
             AND feedback.trace_id = runs.trace_id
+            AND feedback.is_current
           ORDER BY feedback_id DESC
           LIMIT 1
         ) AS newest ON true

@@ -226,7 +226,7 @@ const deleteFeedbackRows = Effect.fnUntraced(function* (
       WHERE org_id = ${org_id}
         AND feedback_id = ANY(${textArray(feedback.map(({ feedback_id }) => feedback_id))})
       RETURNING ${sql.literal(countedFeedbackColumns())}
-    ), ${feedbackCounts(sql, "deleted", -1)}
+    ), ${feedbackCounts(sql, { deleted: -1 })}
     SELECT count(*)::int AS deleted
     FROM deleted
   `

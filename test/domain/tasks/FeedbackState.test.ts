@@ -4,7 +4,8 @@ import fc from "fast-check"
 import { FeedbackStatus } from "../../../src/domain/tasks/Feedback.ts"
 import { type FeedbackInput, initialStatus, transition } from "../../../src/domain/tasks/FeedbackState.ts"
 
-const inputs: ReadonlyArray<FeedbackInput> = ["Stage", "Unstage", "Reject"]
+const verdicts: ReadonlyArray<FeedbackInput> = ["Stage", "Unstage", "Reject"]
+const inputs: ReadonlyArray<FeedbackInput> = [...verdicts, "Withdraw"]
 
 describe("FeedbackState", () => {
   it("the transitions are those of the diagram and no others", () => {
@@ -17,8 +18,10 @@ describe("FeedbackState", () => {
     assert.deepStrictEqual(moves, [
       "pending Stage staged",
       "pending Reject rejected",
+      "pending Withdraw withdrawn",
       "staged Unstage pending",
-      "staged Reject rejected"
+      "staged Reject rejected",
+      "staged Withdraw withdrawn"
     ])
   })
 
@@ -33,17 +36,21 @@ describe("FeedbackState", () => {
     assert.deepStrictEqual(transition("rejected", "Unstage"), Result.fail("AlreadyReviewed"))
     assert.deepStrictEqual(transition("rejected", "Reject"), Result.succeed("rejected"))
     assert.deepStrictEqual(transition("rejected", "Stage"), Result.fail("AlreadyReviewed"))
+    for (const input of verdicts) {
+      assert.deepStrictEqual(transition("withdrawn", input), Result.fail("AlreadyReviewed"))
+    }
   })
 
   it("feedback without a correction never changes its status", () => {
     assert.strictEqual(initialStatus(false), "recorded")
-    for (const input of inputs)
+    for (const input of verdicts)
       assert.deepStrictEqual(transition("recorded", input), Result.fail("NoCorrection"))
+    assert.deepStrictEqual(transition("recorded", "Withdraw"), Result.succeed("recorded"))
   })
 
   it("a correction stays rejected from the first rejection on, for any sequence of verdicts", () => {
     fc.assert(
-      fc.property(fc.array(fc.constantFrom(...inputs), { maxLength: 20 }), (story) => {
+      fc.property(fc.array(fc.constantFrom(...verdicts), { maxLength: 20 }), (story) => {
         let status = initialStatus(true)
         for (const input of story) {
           const next = transition(status, input)

@@ -94,6 +94,8 @@ const feedback = {
   end_user: "eu_1",
   has_comment: true,
   has_correction: false,
+  author: `key_${id}`,
+  withdrawn: false,
   at: 1
 } as const
 const caller = {
@@ -306,7 +308,7 @@ describe("SpanConventions", () => {
           timestamp: "1970-01-01T00:00:00.001Z",
           type: "score-create",
           body: {
-            id: feedback.feedback_id,
+            id: `${trace_id}.key_${id}`,
             traceId: trace_id,
             name: "human_feedback",
             value: -1,
@@ -328,7 +330,7 @@ describe("SpanConventions", () => {
           annotator_kind: "HUMAN",
           result: { label: "incorrect", score: -1 },
           metadata: { feedback_id: feedback.feedback_id, task_id: feedback.task_id },
-          identifier: feedback.feedback_id
+          identifier: `${trace_id}.key_${id}`
         }
       ]
     })
@@ -340,6 +342,29 @@ describe("SpanConventions", () => {
       traceId: trace_id,
       spanId: trace_id.slice(0, 16)
     })
+  })
+
+  it("a withdrawn opinion has the score's id, a label and no value", () => {
+    const withdrawn = { ...feedback, withdrawn: true }
+    const sent = (format: "log" | "langfuse" | "phoenix") => JSON.parse(encodeScore(withdrawn, format, "own"))
+    assert.deepInclude(sent("langfuse"), { id: `${feedback.feedback_id}.withdrawn` })
+    assert.deepInclude(sent("langfuse").body, {
+      id: `${trace_id}.key_${id}`,
+      value: "withdrawn",
+      dataType: "CATEGORICAL"
+    })
+    assert.deepInclude(sent("phoenix"), {
+      result: { label: "withdrawn" },
+      identifier: `${trace_id}.key_${id}`
+    })
+    assert.notInclude(JSON.stringify(sent("log")), "score.value")
+    const format = { trace: "own", scores: "braintrust" } as const
+    const [given, taken] = [feedbackSpan(feedback, format), feedbackSpan(withdrawn, format)]
+    assert.notStrictEqual(given.span_id, taken.span_id)
+    assert.strictEqual(given.attributes["svc.feedback.score_id"], taken.attributes["svc.feedback.score_id"])
+    assert.strictEqual(taken.attributes["gen_ai.evaluation.score.label"], "withdrawn")
+    assert.isUndefined(taken.attributes["gen_ai.evaluation.score.value"])
+    assert.isUndefined(taken.attributes["braintrust.scores"])
   })
 
   it("scores go to the address beside that of traces", () => {

@@ -142,14 +142,14 @@ layer(service(), { excludeTestServices: true, timeout: "120 seconds" })("Feedbac
             yield* sql`
             INSERT INTO feedback (
               org_id, feedback_id, task_id, trace_id, run_id, score, correction, bytes, status, comment, score_label, created_at,
-              created_by_id, created_by_name
+              created_by_id, created_by_name, author
             )
             SELECT
               org_id, 'fbk_' || substr(run_id, 5), task_id, trace_id, run_id,
               -- One in 250 is pending.
               CASE WHEN n % 250 = 0 THEN -1 ELSE 1 END, CASE WHEN n % 250 = 0 THEN '{}'::json END, 2,
               CASE WHEN n % 250 = 0 THEN 'pending' ELSE 'recorded' END,
-              CASE WHEN n % 500 = 0 THEN 'a comment' END, CASE WHEN n % 700 = 0 THEN 'too long' END, now(), 'key_1', 'a'
+              CASE WHEN n % 500 = 0 THEN 'a comment' END, CASE WHEN n % 700 = 0 THEN 'too long' END, now(), 'key_1', 'a', 'key_1'
             FROM runs
               CROSS JOIN LATERAL (SELECT ('x' || right(run_id, 8))::bit(32)::int AS n) AS number
             WHERE org_id IN (${org_id}, ${"org_".padEnd(36, "b")})

@@ -231,11 +231,11 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Overview
       `
       const judge = (n: number, day: string, release: string | null, score: number) => sql`
         INSERT INTO feedback (
-          org_id, feedback_id, task_id, trace_id, score, bytes, status, created_at, created_by_id, created_by_name, run_id,
+          org_id, feedback_id, task_id, trace_id, score, bytes, status, created_at, created_by_id, created_by_name, author, run_id,
           release_id
         ) VALUES (
           ${mine.org_id}, ${`fbk_${n}`}, ${task.id}, ${`trace${n}`}, ${score}, 0, 'recorded',
-          ${`${day}T12:00:00Z`}::text::timestamptz, 'key_1', 'Ada', ${`run_${n}`}, ${release}
+          ${`${day}T12:00:00Z`}::text::timestamptz, 'key_1', 'Ada', 'key_1', ${`run_${n}`}, ${release}
         )
       `
       yield* run(1, today, release_id, "provider")

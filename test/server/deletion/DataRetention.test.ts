@@ -279,11 +279,11 @@ layer(service(), { excludeTestServices: true })("Retention of data", (it) => {
       `
         yield* sql`
         INSERT INTO feedback (
-          org_id, feedback_id, task_id, trace_id, run_id, score, bytes, status, created_at, created_by_id, created_by_name
+          org_id, feedback_id, task_id, trace_id, run_id, score, bytes, status, created_at, created_by_id, created_by_name, author
         )
         SELECT
           org_id, ${`fbk_${uuidTimePrefix(at)}`} || substr(md5(n::text), 13), task_id, trace_id, run_id, 1, 0, 'recorded',
-          ${created_at}, created_by_id, created_by_name
+          ${created_at}, created_by_id, created_by_name, 'author_' || n
         FROM runs, generate_series(1, 1001) AS n
         WHERE trace_id = ${recent}
       `

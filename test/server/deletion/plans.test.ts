@@ -78,11 +78,12 @@ layer(live, { excludeTestServices: true })("Plans of deletions", (it) => {
       `
       yield* sql`
         INSERT INTO feedback (
-          org_id, feedback_id, task_id, trace_id, run_id, score, bytes, status, created_at, created_by_id, created_by_name
+          org_id, feedback_id, task_id, trace_id, run_id, score, bytes, status, created_at, created_by_id, created_by_name,
+          author
         )
         SELECT
           'org_' || n % 10, 'fbk_' || md5(n::text), 'tsk_' || n % 20, md5(n::text), 'run_' || md5(n::text), 1, 0, 'recorded', now(),
-          'key', 'name'
+          'key', 'name', 'key'
         FROM generate_series(1, 20000) AS n
       `
       yield* sql`

@@ -242,6 +242,8 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Daily co
 
   const at = "'2026-11-21T12:00:00Z'::timestamptz"
 
+  const countFeedback = (sql: SqlClient.SqlClient) => feedbackCounts(sql, { written: 1 })
+
   for (const { counts, first, last, rows, table } of [
     {
       table: "approval_counts",
@@ -268,17 +270,17 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Daily co
     },
     {
       table: "feedback_counts",
-      counts: feedbackCounts,
-      rows: `task_id, NULL AS release_id, ${at} AS created_at, 1 AS score, NULL::float8 AS score_value, NULL AS score_label
-        FROM (VALUES ('tsk_2'), ('tsk_1')) AS v (task_id)`,
+      counts: countFeedback,
+      rows: `task_id, NULL AS release_id, ${at} AS created_at, 1 AS score, NULL::float8 AS score_value, NULL AS score_label,
+        true AS is_current FROM (VALUES ('tsk_2'), ('tsk_1')) AS v (task_id)`,
       first: "task_id = 'tsk_1'",
       last: "task_id = 'tsk_2'"
     },
     {
       table: "feedback_label_counts",
-      counts: feedbackCounts,
-      rows: `'tsk_1' AS task_id, NULL AS release_id, ${at} AS created_at, 1 AS score, NULL::float8 AS score_value, score_label
-        FROM (VALUES ('rude'), ('long')) AS v (score_label)`,
+      counts: countFeedback,
+      rows: `'tsk_1' AS task_id, NULL AS release_id, ${at} AS created_at, 1 AS score, NULL::float8 AS score_value, score_label,
+        true AS is_current FROM (VALUES ('rude'), ('long')) AS v (score_label)`,
       first: "score_label = 'long'",
       last: "score_label = 'rude'"
     },

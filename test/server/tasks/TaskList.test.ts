@@ -93,11 +93,12 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("TaskList
       const principal = yield* principalOf("long")
       yield* sql`
         INSERT INTO feedback (
-          org_id, feedback_id, task_id, trace_id, run_id, score, correction, bytes, status, created_at, created_by_id, created_by_name
+          org_id, feedback_id, task_id, trace_id, run_id, score, correction, bytes, status, created_at, created_by_id, created_by_name,
+          author
         )
         SELECT
           org_id, left(feedback_id, 17) || lpad(to_hex(n), 19, '0'), task_id, trace_id, run_id, score, correction, bytes, status, created_at,
-          created_by_id, created_by_name
+          created_by_id, created_by_name, 'author_' || n
         FROM feedback, generate_series(1, 5000) AS n
         WHERE task_id = ${task.id}
       `

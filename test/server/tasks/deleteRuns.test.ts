@@ -137,7 +137,9 @@ layer(service(), { excludeTestServices: true })("Deletion of runs and feedback",
       const { admin, correct, integration, params, run } = yield* createPromotingDesk("delete feedback")
       const trace_id = yield* run("one")
       const { id } = yield* correct(trace_id, { category: "billing" })
-      yield* integration.feedback.create({ payload: { inference_log_id: trace_id, score: 1 } })
+      yield* integration.feedback.create({
+        payload: { inference_log_id: trace_id, score: 1, end_user_id: "ann" }
+      })
       const count = Effect.map(admin.feedback.getQuality({ params, query: {} }), ({ releases }) =>
         scores(releases)
       )

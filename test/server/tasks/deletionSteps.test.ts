@@ -120,11 +120,11 @@ const insertPromoted = Effect.fnUntraced(function* (
   yield* sql`
     INSERT INTO feedback (
       org_id, feedback_id, task_id, trace_id, run_id, score, correction, bytes, status, dataset_id, created_at, created_by_id,
-      created_by_name
+      created_by_name, author
     )
     SELECT
       org_id, 'fbk_' || lpad(n::text, 32, '0'), task_id, trace_id, run_id, -1, '{"category":"other"}', 20, 'promoted', ${dataset_id},
-      '2026-01-01', 'key', 'name'
+      '2026-01-01', 'key', 'name', 'author_' || n
     FROM runs
       CROSS JOIN generate_series(1, ${count}::int) AS n
     WHERE org_id = ${org_id}

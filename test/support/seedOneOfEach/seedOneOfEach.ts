@@ -102,6 +102,7 @@ export const seedOneOfEach = Effect.fnUntraced(function* (organization: string) 
   const toReject = yield* correct("shipping")
   const toUnstage = yield* correct("billing")
   yield* admin.feedback.stage({ params: { id: toUnstage.id } })
+  const toWithdraw = yield* correct("other")
   const toDelete = yield* correct("other")
   const staged = yield* correct("other")
   yield* admin.feedback.stage({ params: { id: staged.id } })
@@ -179,6 +180,7 @@ export const seedOneOfEach = Effect.fnUntraced(function* (organization: string) 
       feedback_to_stage: toStage.id,
       feedback_to_reject: toReject.id,
       feedback_to_unstage: toUnstage.id,
+      feedback_to_withdraw: toWithdraw.id,
       feedback_to_delete: toDelete.id,
       trace_to_delete: unneeded.trace_id,
       spare_task: spareTask.task.id,

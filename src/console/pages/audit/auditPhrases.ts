@@ -50,6 +50,7 @@ export const auditPhrases: Readonly<Record<AuditAction, string>> = {
   "feedback.staged": "staged a correction",
   "feedback.unstaged": "undid the staging of a correction",
   "feedback.rejected": "rejected a correction",
+  "feedback.withdrawn": "withdrew feedback",
   "feedback.promoted": "promoted corrections",
   "runs.imported": "imported past runs",
   "feedback.deleted": "deleted feedback",

@@ -8,7 +8,7 @@ import { summarizeJson, summarizeJsonStart } from "../../ui/summarizeJson.ts"
 import { RelativeTime } from "../../ui/Time.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { GivenBy } from "./GivenBy.tsx"
-import { ScoreLabel } from "./Judgement.tsx"
+import { NotCounted, ScoreLabel } from "./Judgement.tsx"
 import { judgementText } from "./scoreText.ts"
 
 /** A row of the feedback queue: task, judgement, the start of the input and of the correction. */
@@ -50,7 +50,7 @@ export const FeedbackListRow = ({
           <UntrustedText text={record.task_name} />
         </span>
         <span className="feedback-row-judgement">
-          {judgementText(record)} <ScoreLabel record={record} />
+          {judgementText(record)} <ScoreLabel record={record} /> <NotCounted record={record} />
         </span>
       </span>
       <span className="feedback-row-text">

@@ -17,3 +17,9 @@ export const FeedbackComment = ({ record: { comment } }: { readonly record: Feed
       <UntrustedText text={comment} />
     </blockquote>
   )
+
+/** That feedback is not counted, and why. */
+export const NotCounted = ({ record: { current, withdrawn_at } }: { readonly record: FeedbackRecord }) =>
+  current ? null : (
+    <Badge tone="quiet">{withdrawn_at === null ? "Replaced by a later opinion" : "Withdrawn"}</Badge>
+  )

@@ -8,7 +8,7 @@ import { TaskPageTitle } from "../../app/TaskPageTitle.tsx"
 import { refresh, useAtomValue } from "../../state/atoms.ts"
 import { refreshAfterFeedbackDeletion, refreshAfterReview } from "../../state/feedback.ts"
 import { apiClient } from "../../state/apiClient.ts"
-import { useCan } from "../../state/session.ts"
+import { useCan, useSession } from "../../state/session.ts"
 import { Button } from "../../ui/Button.tsx"
 import { ConfirmButton } from "../../ui/ConfirmButton.tsx"
 import { Diff } from "../../ui/Diff.tsx"
@@ -27,7 +27,7 @@ import { useKeyboardShortcuts } from "../../ui/useKeyboardShortcuts.ts"
 import { answeredBy } from "../runs/answeredBy.ts"
 import { feedbackStatuses } from "./feedbackStatuses.ts"
 import { GivenBy } from "./GivenBy.tsx"
-import { FeedbackComment, ScoreLabel } from "./Judgement.tsx"
+import { FeedbackComment, NotCounted, ScoreLabel } from "./Judgement.tsx"
 import { judgementText } from "./scoreText.ts"
 
 export type ReviewVerdict = "stage" | "reject"
@@ -80,6 +80,7 @@ const LoadedFeedback = ({
   onReviewed
 }: ReviewProps & { readonly detail: FeedbackDetail }) => {
   const can = useCan()
+  const { key } = useSession()
   const review = useAction((given: ReviewVerdict | "unstage", note: string) =>
     Effect.tap(
       given === "stage"
@@ -125,10 +126,28 @@ const LoadedFeedback = ({
             {judgementText(detail)} · <GivenBy record={detail} />
           </h2>
           <p className="quiet">
-            <ScoreLabel record={detail} /> <AbsoluteTime time={detail.created_at} />
+            <ScoreLabel record={detail} /> <NotCounted record={detail} />{" "}
+            <AbsoluteTime time={detail.created_at} />
           </p>
           <CopyRecord id={id} of="feedback" path={`/v1/feedback/${id}`} />
         </div>
+        {detail.created_by.id === key.id && detail.withdrawn_at === null && can("feedback.write") ? (
+          <ConfirmButton
+            kind="plain"
+            label="Withdraw"
+            title="Withdraw your feedback?"
+            act={() => apiClient.feedback.withdraw({ params: { id } })}
+            onDone={(record) => {
+              refresh(detailAtom(id))
+              refreshAfterReview(record)
+              showToast("Feedback withdrawn")
+            }}
+          >
+            <p>
+              It is not counted any more, and its correction is not promoted. You can give feedback again.
+            </p>
+          </ConfirmButton>
+        ) : null}
         {can("data.delete") ? (
           <ConfirmButton
             label="Delete"

@@ -7,6 +7,7 @@ export const feedbackStatuses: Record<FeedbackStatus, readonly [Tone, string]> =
   pending: ["wait", "Pending"],
   staged: ["note", "Staged"],
   rejected: ["bad", "Rejected"],
+  withdrawn: ["quiet", "Withdrawn"],
   promoted: ["good", "Promoted"],
   superseded: ["quiet", "Superseded"]
 }

@@ -9,7 +9,7 @@ import { Link, navigate, useQueryParameter } from "../../app/router.tsx"
 import type { PageProps } from "../../app/routes.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { useAtomValue } from "../../state/atoms.ts"
-import { refreshAfterFeedbackDeletion, refreshAfterReview } from "../../state/feedback.ts"
+import { refreshAfterReview } from "../../state/feedback.ts"
 import { useHasKeptWork } from "../../state/keptWork.ts"
 import { taskAtom } from "../../state/tasks.ts"
 import { refreshAfterRunDeletion, refreshAfterRunReview, runAtom, runFeedbackAtom } from "../../state/runs.ts"
@@ -33,7 +33,7 @@ import { useAction } from "../../ui/useAction.ts"
 import { useKeyboardShortcuts } from "../../ui/useKeyboardShortcuts.ts"
 import { feedbackStatuses } from "../feedback/feedbackStatuses.ts"
 import { GivenBy } from "../feedback/GivenBy.tsx"
-import { FeedbackComment, ScoreLabel } from "../feedback/Judgement.tsx"
+import { FeedbackComment, NotCounted, ScoreLabel } from "../feedback/Judgement.tsx"
 import { judgementText } from "../feedback/scoreText.ts"
 import { TaskLink } from "../tasks/TaskLink.tsx"
 import { answeredBy } from "./answeredBy.ts"
@@ -210,7 +210,7 @@ const GivenFeedback = ({ id }: { readonly id: TraceId }) => {
               {feedback.map((record) => (
                 <li key={record.id}>
                   <Link to={`/feedback/${record.id}`}>{judgementText(record)}</Link>{" "}
-                  <ScoreLabel record={record} />{" "}
+                  <ScoreLabel record={record} /> <NotCounted record={record} />{" "}
                   <Badge tone={feedbackStatuses[record.status][0]}>
                     {feedbackStatuses[record.status][1]}
                   </Badge>{" "}
@@ -243,10 +243,10 @@ const ReviewForm = ({ run }: { readonly run: RunRecord }) => {
     if (record === undefined) return
     refreshAfterRunReview(task_id, trace_id)
     refreshAfterReview(record)
-    showToast(
-      score === 1 ? "Marked as correct" : "Marked as incorrect",
-      can("data.delete") ? { label: "Undo", act: () => void undoScore(run, record) } : undefined
-    )
+    showToast(score === 1 ? "Marked as correct" : "Marked as incorrect", {
+      label: "Undo",
+      act: () => void undoScore(run, record)
+    })
   }
   const dismissReview = async () => {
     if ((await dismiss.runResult()) === undefined) return
@@ -372,14 +372,14 @@ const FixOfCorrection = ({
   )
 }
 
-/** Deletes a score that was just given. */
+/** Withdraws a score that was just given. */
 const undoScore = async (run: RunRecord, record: FeedbackRecord): Promise<void> => {
-  const exit = await Effect.runPromiseExit(apiClient.feedback.remove({ params: { id: record.id } }))
-  refreshAfterFeedbackDeletion(record)
+  const exit = await Effect.runPromiseExit(apiClient.feedback.withdraw({ params: { id: record.id } }))
+  refreshAfterReview(record)
   refreshAfterRunReview(run.task_id, run.trace_id)
   showToast(
     Exit.isSuccess(exit)
-      ? "Feedback taken back"
+      ? "Feedback withdrawn"
       : `Not undone: ${failureOfAction(exit.cause)?.title ?? "the request was cancelled"}`
   )
 }

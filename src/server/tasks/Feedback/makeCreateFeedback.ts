@@ -4,7 +4,7 @@ import { AuthorizedEither } from "../../../api/Authorization.ts"
 import type { NewFeedback } from "../../../api/Feedback.ts"
 import { NotFound } from "../../../api/Problems.ts"
 import { FeedbackId, TraceId } from "../../../domain/Ids.ts"
-import type { FeedbackRecord } from "../../../domain/tasks/Feedback.ts"
+import { authorOf, type FeedbackRecord } from "../../../domain/tasks/Feedback.ts"
 import { initialStatus } from "../../../domain/tasks/FeedbackState.ts"
 import { rowBytes, StoredUsage } from "../../identity/StoredUsage.ts"
 import { KnownSecrets } from "../../secrets/KnownSecrets.ts"
@@ -17,7 +17,8 @@ import { EndUsers } from "../EndUsers.ts"
 import { ScoreLabels } from "../ScoreLabels.ts"
 import { recordFeedbackSpan } from "./recordFeedbackSpan.ts"
 import { redactCorrection } from "./redactCorrection.ts"
-import { findRunTasks, insertFeedback, type NewFeedbackRow, readAnswerSchema, type RunKey } from "./rows.ts"
+import { insertFeedback, type NewFeedbackRow } from "./insertFeedback.ts"
+import { findRunTasks, readAnswerSchema, type RunKey } from "./rows.ts"
 import { redactComment, scoreOf, warningOf } from "./scoreAndComment.ts"
 
 /** Feedback per batched statement. */
@@ -61,9 +62,10 @@ export const makeCreateFeedback = Effect.gen(function* () {
     run: (rows, org_id) =>
       onOwnConnection(insertFeedback(sql, rows, org_id)).pipe(
         Effect.flatMap((inserted) => {
-          const ids = new Set(inserted.map(({ feedback_id }) => feedback_id))
-          return Effect.forEach(rows, ({ correction, evaluated, org_id, record }) => {
-            if (!ids.has(record.id)) return Effect.succeed(false)
+          const current = new Map(inserted.map(({ feedback_id, is_current }) => [feedback_id, is_current]))
+          return Effect.forEach(rows, ({ author, correction, evaluated, org_id, record }) => {
+            const isCurrent = current.get(record.id)
+            if (isCurrent === undefined) return Effect.succeed(Option.none<FeedbackRecord>())
             usage.add(org_id, {
               feedback: 1,
               bytes:
@@ -71,7 +73,10 @@ export const makeCreateFeedback = Effect.gen(function* () {
                 Buffer.byteLength(correction ?? "") +
                 Buffer.byteLength(record.comment ?? "")
             })
-            return Effect.as(recordFeedbackSpan(spans, org_id, record, evaluated), true)
+            return Effect.as(
+              recordFeedbackSpan(spans, org_id, record, author, evaluated),
+              Option.some({ ...record, current: isCurrent })
+            )
           })
         })
       )
@@ -118,6 +123,7 @@ export const makeCreateFeedback = Effect.gen(function* () {
             secrets.forVersion(org_id, secrets_version)
           )
     const created_at = yield* clock.now
+    const end_user = end_user_id === null ? null : yield* endUsers.pseudonym(org_id, end_user_id)
     const record: FeedbackRecord = {
       id: yield* FeedbackId.generateAt(created_at),
       task_id,
@@ -126,9 +132,11 @@ export const makeCreateFeedback = Effect.gen(function* () {
       score_label,
       comment,
       source: "api_key",
-      end_user: end_user_id === null ? null : yield* endUsers.pseudonym(org_id, end_user_id),
+      end_user,
       correction: redacted?.correction ?? null,
       status: initialStatus(redacted !== null),
+      current: true,
+      withdrawn_at: null,
       ...warningOf(redacted?.warning, isRedacted),
       created_at,
       created_by: actor,
@@ -137,20 +145,21 @@ export const makeCreateFeedback = Effect.gen(function* () {
       review_note: null,
       dataset_id: null
     }
-    const isInserted = yield* Effect.orDie(
+    const inserted = yield* Effect.orDie(
       insertOrWait(
         insert({
           org_id,
           run_id,
           release_id,
           record,
+          author: authorOf({ key_id: actor.id, end_user }),
           correction: redacted?.text ?? null,
           evaluated: { caller_traceparent, provider_calls }
         }),
         Effect.map(findRunTask({ org_id, trace_id: trace_id.value }), Option.isSome)
       )
     )
-    return isInserted ? record : yield* noRun
+    return Option.isSome(inserted) ? inserted.value : yield* noRun
   })
 })
 
@@ -163,7 +172,7 @@ const noRun = Effect.fail(
   })
 )
 
-/** How long feedback waits for the deletion of its run: as long as a statement waits for a lock. */
+/** How long feedback waits for the locks of others: as long as a statement waits for a lock. */
 const WAIT = Duration.seconds(2)
 
 const retryLocked = Schedule.exponential("10 millis").pipe(
@@ -172,26 +181,31 @@ const retryLocked = Schedule.exponential("10 millis").pipe(
 )
 
 /** Answered with 503, like the lock time-out of a statement. */
-const runLocked = new SqlError.SqlError({
+export const feedbackLocked = new SqlError.SqlError({
   reason: new SqlError.LockTimeoutError({
     cause: undefined,
-    message: "Timed out waiting for the deletion of the run that feedback is on",
+    message:
+      "Timed out waiting for a lock of the run that feedback is on, or of the author's earlier feedback on it",
     operation: "insertFeedback"
   })
 })
 
+/** Repeats an insertion that fails with `feedbackLocked`, for two seconds. */
+export const retryWhileLocked = <A, E, R>(insert: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  Effect.retry(insert, { while: (error) => error === feedbackLocked, schedule: retryLocked })
+
 /**
- * Repeats an insertion of feedback while a deletion has locked its run, because the run stays if the deletion fails. Returns
- * false if the run was deleted. Fails if it is still locked after two seconds.
+ * Repeats an insertion of feedback while another transaction has locked its run, which stays if a deletion fails, or adds feedback of the
+ * same author. Returns none if the run was deleted. Fails if it is still locked after two seconds.
  *
  * The inserting statement itself does not wait, because it inserts feedback on other runs too.
  */
-const insertOrWait = <E, R>(
-  insert: Effect.Effect<boolean, E, R>,
+const insertOrWait = <A, E, R>(
+  insert: Effect.Effect<Option.Option<A>, E, R>,
   hasRun: Effect.Effect<boolean, E, R>
-): Effect.Effect<boolean, E | SqlError.SqlError, R> =>
-  Effect.flatMap(insert, (isInserted) =>
-    isInserted
-      ? Effect.succeed(true)
-      : Effect.flatMap(hasRun, (exists) => (exists ? Effect.fail(runLocked) : Effect.succeed(false)))
-  ).pipe(Effect.retry({ while: (error) => error === runLocked, schedule: retryLocked }))
+): Effect.Effect<Option.Option<A>, E | SqlError.SqlError, R> =>
+  Effect.gen(function* () {
+    const inserted = yield* insert
+    if (Option.isNone(inserted) && (yield* hasRun)) return yield* Effect.fail(feedbackLocked)
+    return inserted
+  }).pipe(retryWhileLocked)

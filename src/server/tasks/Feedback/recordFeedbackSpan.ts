@@ -10,11 +10,12 @@ import { parseTraceContext } from "../../../domain/telemetry/TraceContext.ts"
 import type { Spans } from "../../telemetry/Spans.ts"
 import type { EvaluatedRun } from "./rows.ts"
 
-/** Records feedback as a span in the trace of its run, and as a score, after the commit and without its content. */
+/** Records feedback, or its withdrawal, as a span in the trace of its run and as a score, after the commit and without its content. */
 export const recordFeedbackSpan = (
   spans: Spans["Service"],
   org_id: OrgId,
   record: FeedbackRecord,
+  author: string,
   { caller_traceparent, provider_calls }: EvaluatedRun
 ): Effect.Effect<void> => {
   const feedback: SubmittedFeedback = {
@@ -22,6 +23,7 @@ export const recordFeedbackSpan = (
     caller: parseTraceContext(caller_traceparent),
     provider_calls,
     feedback_id: record.id,
+    author,
     task_id: record.task_id,
     score: record.score,
     score_value: record.score_value,
@@ -30,7 +32,8 @@ export const recordFeedbackSpan = (
     end_user: record.end_user,
     has_comment: record.comment !== null,
     has_correction: record.correction !== null,
-    at: DateTime.toEpochMillis(record.created_at)
+    withdrawn: record.withdrawn_at !== null,
+    at: DateTime.toEpochMillis(record.withdrawn_at ?? record.created_at)
   }
   return spans.record(org_id, {
     trace_id: feedback.trace_id,

@@ -3,7 +3,7 @@ import type { SqlClient } from "effect/sql"
 import { notFound } from "../../../api/notFound.ts"
 import { FeedbackNotPending, LimitReached, SelfReview } from "../../../api/Problems.ts"
 import { isOwnRequest } from "../../../domain/approvals/ApprovalState.ts"
-import { type FeedbackInput, type FeedbackRefusal, transition } from "../../../domain/tasks/FeedbackState.ts"
+import { type FeedbackRefusal, transition } from "../../../domain/tasks/FeedbackState.ts"
 import type { FeedbackId, OrgId } from "../../../domain/Ids.ts"
 import type { Principal } from "../../../domain/identity/Principal.ts"
 import type { KnownValues } from "../../../domain/redaction/Redaction.ts"
@@ -138,7 +138,7 @@ const reviewFeedback = <E, R>(
   { audit, sql }: ReviewDeps,
   principal: Principal,
   id: FeedbackId,
-  verdict: FeedbackInput,
+  verdict: keyof typeof actions,
   apply: (row: FeedbackRow) => Effect.Effect<FeedbackRow, E, R>
 ) =>
   Effect.gen(function* () {

@@ -17,9 +17,8 @@ import type { Actor } from "../../../domain/identity/Principal.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
 import { lockOnNode } from "../../store/Cluster.ts"
 import { onlyOrganization } from "../../store/onlyOrganization.ts"
-import { float8Array, int4Array, textArray, timestamptzArray } from "../../store/pgArrays.ts"
+import { textArray } from "../../store/pgArrays.ts"
 import { rowsOf } from "../../store/rows.ts"
-import { countedFeedbackColumns, feedbackCounts } from "../feedbackCounts.ts"
 import { ofExistingTask } from "../requireTask.ts"
 import { secretsVersion } from "../../secrets/secretsVersion.ts"
 
@@ -36,6 +35,9 @@ export const FeedbackRow = Schema.Struct({
   end_user: Schema.NullOr(EndUser),
   correction: Schema.NullOr(JsonObject),
   status: FeedbackStatus,
+  author: Schema.String,
+  is_current: Schema.Boolean,
+  withdrawn_at: Schema.NullOr(TimestampFromDate),
   redaction_warning: Schema.NullOr(Schema.String),
   created_at: TimestampFromDate,
   created_by_id: KeyId,
@@ -66,6 +68,8 @@ export const toFeedback = (row: FeedbackRow): FeedbackRecord => ({
   end_user: row.end_user,
   correction: row.correction,
   status: row.status,
+  current: row.is_current,
+  withdrawn_at: row.withdrawn_at,
   ...(row.redaction_warning === null ? {} : { redaction_warning: row.redaction_warning }),
   created_at: row.created_at,
   created_by: { id: row.created_by_id, name: row.created_by_name },
@@ -75,94 +79,6 @@ export const toFeedback = (row: FeedbackRow): FeedbackRecord => ({
   review_note: row.review_note,
   dataset_id: row.dataset_id
 })
-
-/** Feedback to insert. `correction` is its JSON text. */
-export interface NewFeedbackRow {
-  readonly org_id: OrgId
-  readonly run_id: RunId
-  /** The release that answered the run; null if the caller supplied the answer. */
-  readonly release_id: ReleaseId | null
-  readonly record: FeedbackRecord
-  readonly correction: string | null
-  /** The facts of the run for the span of its feedback. */
-  readonly evaluated: EvaluatedRun
-}
-
-/**
- * Inserts feedback, and returns the ids of the inserted rows: not of feedback on a run that was deleted meanwhile, or that a
- * deletion has locked. A run with feedback waits for no review. The row of the run is locked against deletion until the feedback is committed, so that none is left
- * when its run is deleted. It does not wait for a deletion in progress: see `insertOrWait`.
- */
-export const insertFeedback = (
-  sql: SqlClient.SqlClient,
-  rows: ReadonlyArray<NewFeedbackRow>,
-  org_id?: OrgId
-) => sql<{ readonly feedback_id: string }>`
-  WITH ${org_id === undefined ? sql.literal("") : sql`${lockedRuns(sql, rows, org_id)},`} added AS (
-    INSERT INTO feedback (
-      org_id, feedback_id, task_id, trace_id, run_id, release_id, score, score_value, score_label, comment, source,
-      end_user, correction, bytes, status, redaction_warning, created_at, created_by_id, created_by_name
-    )
-    SELECT
-      org_id, feedback_id, task_id, trace_id, run_id, release_id, score, score_value, score_label, comment, source,
-      end_user, correction::json, coalesce(octet_length(correction), 0) + coalesce(octet_length(comment), 0), status,
-      redaction_warning, created_at, created_by_id, created_by_name
-    FROM unnest(
-      ${textArray(rows.map(({ org_id }) => org_id))}::text[],
-      ${textArray(rows.map(({ record }) => record.id))}::text[],
-      ${textArray(rows.map(({ record }) => record.task_id))}::text[],
-      ${textArray(rows.map(({ record }) => record.inference_log_id))}::text[],
-      ${textArray(rows.map(({ run_id }) => run_id))}::text[],
-      ${textArray(rows.map(({ release_id }) => release_id))}::text[],
-      ${int4Array(rows.map(({ record }) => record.score))}::int[],
-      ${float8Array(rows.map(({ record }) => record.score_value))}::float8[],
-      ${textArray(rows.map(({ record }) => record.score_label))}::text[],
-      ${textArray(rows.map(({ record }) => record.comment))}::text[],
-      ${textArray(rows.map(({ record }) => record.source))}::text[],
-      ${textArray(rows.map(({ record }) => record.end_user))}::text[],
-      ${textArray(rows.map(({ correction }) => correction))}::text[],
-      ${textArray(rows.map(({ record }) => record.status))}::text[],
-      ${textArray(rows.map(({ record }) => record.redaction_warning ?? null))}::text[],
-      ${timestamptzArray(rows.map(({ record }) => record.created_at))}::timestamptz[],
-      ${textArray(rows.map(({ record }) => record.created_by.id))}::text[],
-      ${textArray(rows.map(({ record }) => record.created_by.name))}::text[]
-    ) AS r (
-      org_id, feedback_id, task_id, trace_id, run_id, release_id, score, score_value, score_label, comment, source,
-      end_user, correction, status, redaction_warning, created_at, created_by_id, created_by_name
-    )
-      ${
-        org_id === undefined
-          ? sql.literal(`CROSS JOIN LATERAL (
-              SELECT
-              FROM runs
-              WHERE runs.org_id = r.org_id
-                AND runs.trace_id = r.trace_id
-              FOR KEY SHARE SKIP LOCKED
-            ) AS run`)
-          : sql.literal("JOIN locked_runs USING (trace_id)")
-      }
-    RETURNING feedback_id, run_id, ${sql.literal(countedFeedbackColumns())}
-  ), ${feedbackCounts(sql, "added", 1)}, reviewed AS (
-    DELETE FROM run_reviews
-    USING added
-    WHERE run_reviews.org_id = added.org_id
-      AND run_reviews.task_id = added.task_id
-      AND run_reviews.run_id = added.run_id
-      ${onlyOrganization(sql, "run_reviews.org_id", org_id)}
-  )
-  SELECT feedback_id
-  FROM added
-`
-
-/** A CTE that locks the runs of feedback. A node of a cluster locks rows in no join. */
-const lockedRuns = (sql: SqlClient.SqlClient, rows: ReadonlyArray<NewFeedbackRow>, org_id: OrgId) => sql`
-  locked_runs AS MATERIALIZED (
-    SELECT trace_id
-    FROM runs
-    WHERE org_id = ${org_id}
-      AND trace_id = ANY(${textArray(rows.map(({ record }) => record.inference_log_id))}::text[])
-    FOR KEY SHARE SKIP LOCKED
-  )`
 
 /** Reads feedback by ids, newest first. */
 export const readFeedback = (sql: SqlClient.SqlClient, org_id: OrgId, ids: ReadonlyArray<FeedbackId>) =>

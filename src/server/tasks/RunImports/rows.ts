@@ -3,11 +3,12 @@ import type { SqlClient } from "effect/sql"
 import type { ImportedRun } from "../../../api/Runs.ts"
 import { FeedbackId, type OrgId, RunId, type TaskId, TraceId } from "../../../domain/Ids.ts"
 import type { Principal } from "../../../domain/identity/Principal.ts"
+import { authorOf } from "../../../domain/tasks/Feedback.ts"
 import { initialStatus } from "../../../domain/tasks/FeedbackState.ts"
 import type { Timestamp } from "../../../domain/Time.ts"
 import { float8Array, int4Array, textArray, timestamptzArray } from "../../store/pgArrays.ts"
 import { rowsOf } from "../../store/rows.ts"
-import { insertFeedback } from "../Feedback/rows.ts"
+import { insertFeedback } from "../Feedback/insertFeedback.ts"
 import { countedRunColumns, runCounts } from "../runCounts.ts"
 import { addedMetadata } from "../runMetadata.ts"
 import type { RunPlan } from "../Runs/runPlan.ts"
@@ -104,33 +105,30 @@ export const insertImportedRuns = Effect.fnUntraced(function* (
   return new Set(inserted.map(({ trace_id }) => trace_id))
 })
 
-/** Inserts the scores of runs as feedback, and returns the number of inserted records. */
+/** Inserts the scores of runs as feedback of their days, and returns the number of inserted records. */
 export const insertScores = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   { actor, org_id }: Principal,
-  {
-    now,
-    rows,
-    task_id
-  }: { readonly task_id: TaskId; readonly rows: ReadonlyArray<ImportedRunRow>; readonly now: Timestamp }
+  { rows, task_id }: { readonly task_id: TaskId; readonly rows: ReadonlyArray<ImportedRunRow> }
 ) {
-  const scored = rows.flatMap(({ run: { score }, run_id, trace_id }) =>
-    score === undefined ? [] : [{ score, run_id, trace_id }]
+  const scored = rows.flatMap(({ created_at, run: { score }, run_id, trace_id }) =>
+    score === undefined ? [] : [{ created_at, score, run_id, trace_id }]
   )
   if (scored.length === 0) return 0
   const inserted = yield* insertFeedback(
     sql,
     yield* Effect.forEach(
       scored,
-      Effect.fnUntraced(function* ({ run_id, score, trace_id }) {
+      Effect.fnUntraced(function* ({ created_at, run_id, score, trace_id }) {
         return {
           org_id,
           run_id,
           release_id: null,
+          author: authorOf({ key_id: actor.id, end_user: null }),
           correction: null,
           evaluated: { caller_traceparent: null, provider_calls: 0 },
           record: {
-            id: yield* FeedbackId.generateAt(now),
+            id: yield* FeedbackId.generateAt(created_at),
             task_id,
             inference_log_id: trace_id,
             score,
@@ -141,7 +139,9 @@ export const insertScores = Effect.fnUntraced(function* (
             end_user: null,
             correction: null,
             status: initialStatus(false),
-            created_at: now,
+            current: true,
+            withdrawn_at: null,
+            created_at,
             created_by: actor,
             reviewed_at: null,
             reviewed_by: null,

@@ -198,6 +198,7 @@ const chooseScan = (
             FROM feedback
             WHERE ${sql.and([...range, ...ofTask])}
               AND feedback.score = scores.score
+              AND feedback.is_current
             ORDER BY run_id DESC
             LIMIT ${limit}
           ) AS found
@@ -229,6 +230,7 @@ const remainingConditions = (
     FROM feedback
     WHERE feedback.org_id = runs.org_id
       AND feedback.trace_id = runs.trace_id
+      AND feedback.is_current
   `
   const review = sql`
     SELECT 1

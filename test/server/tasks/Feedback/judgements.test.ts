@@ -109,11 +109,11 @@ layer(service(), { excludeTestServices: true })("Feedback › values, labels and
     Effect.gen(function* () {
       const { admin, give, task } = yield* createRun("quality of values")
       const params = { id: task.id }
-      yield* give({ score: 1 })
-      yield* give({ score_value: 0.25, score_label: "too long" })
-      yield* give({ score_value: -0.75, score_label: "too long" })
-      const deleted = yield* give({ score_value: 0.9, score_label: "rude" })
-      yield* give({ score: -1, score_label: "wrong" })
+      yield* give({ score: 1, end_user_id: "user 1" })
+      yield* give({ score_value: 0.25, score_label: "too long", end_user_id: "user 2" })
+      yield* give({ score_value: -0.75, score_label: "too long", end_user_id: "user 3" })
+      const deleted = yield* give({ score_value: 0.9, score_label: "rude", end_user_id: "user 4" })
+      yield* give({ score: -1, score_label: "wrong", end_user_id: "user 5" })
       const before = yield* admin.feedback.getQuality({ params, query: {} })
       assert.deepStrictEqual(before.releases[0]?.labels, [
         { label: "too long", count: 2 },

@@ -19,8 +19,9 @@ layer(service(), { excludeTestServices: true })("Feedback › quality", (it) => 
 
       const run = (payload: { readonly answer?: { readonly category: string } } = {}) =>
         admin.tasks.run({ params, payload: { input: { text: "a" }, ...payload } })
+      let users = 0
       const score = (inference_log_id: string, value: 1 | 0 | -1) =>
-        admin.feedback.create({ payload: { inference_log_id, score: value } })
+        admin.feedback.create({ payload: { inference_log_id, score: value, end_user_id: `user ${users++}` } })
       const first = yield* run()
       const logged = yield* run({ answer: { category: "other" } })
       yield* Effect.all(
@@ -35,10 +36,11 @@ layer(service(), { excludeTestServices: true })("Feedback › quality", (it) => 
       yield* admin.feedback.remove({ params: { id: earlier.id } })
       yield* sql`
         INSERT INTO feedback (
-          org_id, feedback_id, task_id, trace_id, run_id, release_id, score, bytes, status, created_at, created_by_id, created_by_name
+          org_id, feedback_id, task_id, trace_id, run_id, release_id, score, bytes, status, created_at, created_by_id, created_by_name,
+          author
         )
         SELECT
-          org_id, ${earlier.id}, task_id, trace_id, run_id, release_id, 1, 0, 'recorded', now() - interval '2 days', 'key', 'a key'
+          org_id, ${earlier.id}, task_id, trace_id, run_id, release_id, 1, 0, 'recorded', now() - interval '2 days', 'key', 'a key', 'key'
         FROM runs
         WHERE trace_id = ${first.trace_id}
       `
@@ -91,7 +93,11 @@ layer(service(), { excludeTestServices: true })("Feedback › quality", (it) => 
         Array.from({ length: 300 }, (_, index) => index),
         (index) =>
           admin.feedback.create({
-            payload: { inference_log_id: runs[index % 3]?.trace_id ?? "", score: index % 2 === 0 ? 1 : -1 }
+            payload: {
+              inference_log_id: runs[index % 3]?.trace_id ?? "",
+              score: index % 2 === 0 ? 1 : -1,
+              end_user_id: `user ${index}`
+            }
           }),
         { concurrency: 40 }
       )

@@ -80,9 +80,10 @@ const scoredRun = Effect.fnUntraced(function* (admin: ClientCalls) {
   })
   const feedback = yield* admin.feedback.create({ payload: { inference_log_id: run.trace_id, score: 1 } })
   yield* Effect.flatMap(Spans, (spans) => spans.flush)
-  const ids: { readonly trace_id: TraceId; readonly feedback_id: string } = {
+  const ids: { readonly trace_id: TraceId; readonly feedback_id: string; readonly author: string } = {
     trace_id: run.trace_id,
-    feedback_id: feedback.id
+    feedback_id: feedback.id,
+    author: feedback.created_by.id
   }
   return ids
 })
@@ -96,7 +97,7 @@ layer(service({ environment: { COUNTERSIGN_TELEMETRY_FLUSH_SECONDS: "300" } }), 
         [401, { message: TOKEN }],
         [207, { successes: [], errors: [] }]
       ])
-      const { feedback_id, trace_id } = yield* scoredRun(admin)
+      const { author, feedback_id, trace_id } = yield* scoredRun(admin)
       const failed = yield* awaitBatches(admin, id, (list) =>
         list.some(({ signal, status }) => signal === "scores" && status === "failed")
       )
@@ -116,10 +117,41 @@ layer(service({ environment: { COUNTERSIGN_TELEMETRY_FLUSH_SECONDS: "300" } }), 
       assert.deepStrictEqual(first, second)
       assert.deepInclude(second, { path: "/api/public/ingestion", authorization: `Bearer ${TOKEN}` })
       assert.nestedPropertyVal(second, "body.batch[0].type", "score-create")
-      assert.nestedPropertyVal(second, "body.batch[0].body.id", feedback_id)
+      assert.nestedPropertyVal(second, "body.batch[0].id", feedback_id)
+      assert.nestedPropertyVal(second, "body.batch[0].body.id", `${trace_id}.${author}`)
       assert.nestedPropertyVal(second, "body.batch[0].body.traceId", trace_id)
       assert.nestedPropertyVal(second, "body.batch[0].body.value", 1)
     })
+  )
+
+  it.effect(
+    "a later opinion has the score's id of the earlier one, and so has a withdrawal, which has no value",
+    () =>
+      Effect.gen(function* () {
+        const { admin, id, tool } = yield* newScoredOrg(
+          "opinions",
+          "langfuse",
+          "/api/public/otel/v1/traces",
+          [[207, { successes: [], errors: [] }]]
+        )
+        const { trace_id } = yield* scoredRun(admin)
+        const later = yield* admin.feedback.create({ payload: { inference_log_id: trace_id, score: -1 } })
+        const sent = Effect.gen(function* () {
+          yield* Effect.flatMap(Spans, (spans) => spans.flush)
+          yield* awaitBatches(admin, id, (list) => list.every(({ status }) => status === "delivered"))
+          return tool.scores.length
+        })
+        assert.strictEqual(yield* sent, 2)
+        yield* admin.feedback.withdraw({ params: { id: later.id } })
+        // Nothing is sent of what counts no more.
+        yield* admin.feedback.withdraw({ params: { id: later.id } })
+        assert.strictEqual(yield* sent, 3)
+        const [first, second, withdrawn] = tool.scores.map(({ body }) => JSON.stringify(body))
+        const scoreId = `"id":"${trace_id}.${later.created_by.id}"`
+        for (const body of [first, second, withdrawn]) assert.include(body, scoreId)
+        assert.include(second, '"value":-1')
+        assert.include(withdrawn, '"value":"withdrawn","dataType":"CATEGORICAL"')
+      })
   )
 
   it.effect("scores that a tool rejects are dropped spans, and cannot be replayed", () =>

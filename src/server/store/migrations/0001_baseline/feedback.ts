@@ -9,7 +9,7 @@ CREATE TABLE feedback (
   score smallint NOT NULL, -- -1, 0 or 1.
   correction json, -- Corrected answer, redacted; null: none. Never changes.
   bytes integer NOT NULL, -- Size of the correction and the comment, in bytes.
-  status text COLLATE "C" NOT NULL, -- recorded (no correction), pending, staged, rejected, promoted or superseded.
+  status text COLLATE "C" NOT NULL, -- recorded (no correction), pending, staged, rejected, withdrawn, promoted or superseded.
   redaction_warning text, -- Names the fields from which redaction removed values; null: none.
   created_at timestamptz NOT NULL, -- When the feedback was given.
   created_by_id text COLLATE "C" NOT NULL, -- API key that created the row.
@@ -28,19 +28,24 @@ CREATE TABLE feedback (
   comment text, -- Remark on the answer, after redaction; null: none.
   source text COLLATE "C" NOT NULL DEFAULT 'api_key', -- api_key: a caller with an API key gave it; feedback_token: an end user did.
   end_user text COLLATE "C", -- Pseudonym of the end user who gave it; null: given without.
+  author text COLLATE "C" NOT NULL, -- Whose opinion it is: the API key, with the end user if one is given; of a feedback token the end user, or the token.
+  is_current boolean NOT NULL DEFAULT true, -- Whether it is its author's latest opinion about the run and was not withdrawn. Only then it is counted.
+  withdrawn_at timestamptz, -- When its author withdrew it; null: not withdrawn.
   PRIMARY KEY (org_id, feedback_id),
   CHECK (score IN (-1, 0, 1)),
   CHECK ((score_value >= -1) AND (score_value <= 1)),
   CHECK (source IN ('api_key', 'feedback_token')),
-  CHECK (status IN ('recorded', 'pending', 'staged', 'rejected', 'promoted', 'superseded'))
+  CHECK (status IN ('recorded', 'pending', 'staged', 'rejected', 'withdrawn', 'promoted', 'superseded')),
+  CHECK ((withdrawn_at IS NULL) OR (NOT is_current))
 ) WITH (fillfactor=80);
 CREATE INDEX feedback_commented ON feedback (org_id, status, score, feedback_id DESC) WHERE comment IS NOT NULL;
 CREATE INDEX feedback_end_users ON feedback (org_id, end_user, feedback_id DESC) WHERE end_user IS NOT NULL;
 CREATE INDEX feedback_labelled ON feedback (org_id, score_label, status, score, feedback_id DESC) WHERE score_label IS NOT NULL;
 CREATE INDEX feedback_lists ON feedback (org_id, status, score, feedback_id DESC);
+CREATE UNIQUE INDEX feedback_opinions ON feedback (org_id, trace_id, author) WHERE is_current;
 CREATE INDEX feedback_run ON feedback (org_id, trace_id, feedback_id DESC);
-CREATE INDEX feedback_runs ON feedback (org_id, task_id, score, run_id DESC);
-CREATE INDEX feedback_scored_runs ON feedback (org_id, score, run_id DESC);
+CREATE INDEX feedback_runs ON feedback (org_id, task_id, score, run_id DESC) WHERE is_current;
+CREATE INDEX feedback_scored_runs ON feedback (org_id, score, run_id DESC) WHERE is_current;
 CREATE INDEX feedback_task_commented ON feedback (org_id, task_id, status, score, feedback_id DESC) WHERE comment IS NOT NULL;
 CREATE INDEX feedback_task_labelled ON feedback (org_id, task_id, score_label, status, score, feedback_id DESC) WHERE score_label IS NOT NULL;
 CREATE INDEX feedback_task_lists ON feedback (org_id, task_id, status, score, feedback_id DESC);
@@ -53,7 +58,7 @@ CREATE TABLE feedback_labels (
   PRIMARY KEY (org_id, task_id, score_label)
 );
 
--- Counts of feedback per release and day of the feedback. Written by the statements that add and delete feedback; retention keeps counts. A count is the sum over all slots.
+-- Counts of current feedback per release and day of the feedback. Written by the statements that add, withdraw and delete feedback; retention keeps counts. A count is the sum over all slots.
 CREATE TABLE feedback_counts (
   org_id text COLLATE "C" NOT NULL, -- Organization that owns the row.
   task_id text COLLATE "C" NOT NULL, -- Task of the runs.
