@@ -7,6 +7,7 @@ import { fileArgument } from "./path.ts"
 const handlers = () => import("./datasets/handlers.ts")
 const importExamples = lazily(async () => (await handlers()).importExamples)
 const exportExamples = lazily(async () => (await handlers()).exportExamples)
+const verifyVersion = lazily(async () => (await handlers()).verifyVersion)
 
 const importCommand = Command.make(
   "import",
@@ -64,10 +65,34 @@ const exportCommand = Command.make(
   ])
 )
 
-export const datasetsCommand = Command.make("datasets").pipe(
-  Command.withShortDescription("Import and export dataset examples"),
+const verifyCommand = Command.make(
+  "verify",
+  {
+    org,
+    id: Argument.String("id").pipe(
+      Argument.withDescription("Dataset version id (dst_ and 32 hex digits)"),
+      Argument.withSchema(DatasetId)
+    )
+  },
+  verifyVersion
+).pipe(
+  Command.withShortDescription("Verify the content digest of a dataset version"),
   Command.withDescription(
-    "Import and export dataset examples. Connects to the database, so it needs no API key and no running service."
+    "Compute the content digest of a dataset version from its stored examples, and from the tombstones of erased ones, and " +
+      "compare it with the recorded digest. Fails if they differ."
   ),
-  Command.withSubcommands([importCommand, exportCommand])
+  Command.withExamples([
+    {
+      command: "countersign datasets verify --org acme dst_01998f…",
+      description: "Verify a version"
+    }
+  ])
+)
+
+export const datasetsCommand = Command.make("datasets").pipe(
+  Command.withShortDescription("Import, export and verify dataset examples"),
+  Command.withDescription(
+    "Import, export and verify dataset examples. Connects to the database, so it needs no API key and no running service."
+  ),
+  Command.withSubcommands([importCommand, exportCommand, verifyCommand])
 )

@@ -1,5 +1,6 @@
 import { assert, describe, layer } from "@effect/vitest"
 import { Context, Effect, Layer, Redacted, Schema } from "effect"
+import { SqlClient } from "effect/sql"
 import { mkdtemp, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import path from "node:path"
@@ -101,6 +102,47 @@ describe("countersign datasets", () => {
           ["'=1+1,other", '"a ""quoted"", text",billing']
         )
       })
+    )
+
+    it.effect(
+      "verify computes the digest of a version, also with erased examples, and fails if a row was changed",
+      () =>
+        Effect.gen(function* () {
+          const { file } = yield* Operator
+          const { admin, id, params } = yield* newTask("verified")
+          const lines = yield* file(line("a", "other") + line("b", "billing"))
+          yield* run("datasets", "import", "--org", "verified", "--task", id, lines)
+          const { trace_id } = yield* admin.tasks.run({
+            params,
+            payload: { input: { text: "c" }, answer: { category: "other" } }
+          })
+          const corrected = yield* admin.feedback.create({
+            payload: { inference_log_id: trace_id, score: -1, correction: { category: "billing" } }
+          })
+          yield* admin.feedback.stage({ params: { id: corrected.id } })
+          const { base_dataset_id, feedback_revision } = yield* admin.feedback.previewPromotion({
+            params,
+            query: {}
+          })
+          const { dataset } = yield* admin.feedback.promote({
+            params,
+            payload: { base_dataset_id, expected_feedback_revision: feedback_revision }
+          })
+          yield* admin.feedback.remove({ params: { id: corrected.id } })
+          const verified = yield* run("datasets", "verify", "--org", "verified", dataset.id)
+          assert.strictEqual(verified.out, dataset.content_digest)
+          assert.include(verified.err, "verified: 2 examples, 1 erased")
+          const sql = yield* SqlClient.SqlClient
+          yield* sql`
+          UPDATE dataset_examples
+          SET answer = '{"category":"shipping"}'
+          WHERE task_id = ${id}
+            AND input ->> 'text' = 'a'
+        `
+          const differs = yield* run("datasets", "verify", "--org", "verified", dataset.id)
+          assert.isFalse(differs.ok)
+          assert.include(differs.err, `but ${dataset.content_digest} was recorded`)
+        })
     )
 
     it.effect("import reports its progress and handles thousands of examples", () =>

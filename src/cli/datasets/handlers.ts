@@ -131,3 +131,27 @@ const exportCsv = (flags: { readonly org: string; readonly id: DatasetId }) =>
       )
     })
   )
+
+/** The stored examples of a version are not those whose digest was recorded. */
+export class DigestDiffers extends Error {
+  override readonly name = "DigestDiffers"
+  constructor({ computed, recorded }: { readonly computed: string; readonly recorded: string }) {
+    super(
+      `The stored examples have the digest ${computed}, but ${recorded} was recorded: rows were changed outside the service. ` +
+        "Restore the version from a backup."
+    )
+  }
+}
+
+/** `datasets verify` */
+export const verifyVersion = Effect.fnUntraced(function* (flags: {
+  readonly org: string
+  readonly id: DatasetId
+}) {
+  const verified = yield* withDatasets(flags.org, (datasets, org_id) => datasets.verify(org_id, flags.id))
+  if (verified.computed !== verified.recorded) return yield* Effect.fail(new DigestDiffers(verified))
+  yield* Console.error(
+    `verified: ${formatCount(verified.examples)} examples, ${formatCount(verified.erased)} erased`
+  )
+  yield* Console.log(verified.computed)
+})

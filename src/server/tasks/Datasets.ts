@@ -30,6 +30,7 @@ import { beginVersion, type DerivedVersion, type NewVersion } from "./Datasets/b
 import { checkExamples } from "./Datasets/checkExamples.ts"
 import { acquireDatasetLock, datasetBusy } from "./Datasets/datasetLock.ts"
 import { type ImportedVersion, importLines, type InvalidLine } from "./Datasets/importLines.ts"
+import { verifyVersion, type VerifiedVersion } from "./Datasets/verifyVersion.ts"
 import { readExamples } from "./Datasets/readExamples.ts"
 import { removeVersion } from "./Datasets/removeVersion.ts"
 import { redactExamples } from "./Datasets/redactExamples.ts"
@@ -86,6 +87,8 @@ export class Datasets extends Context.Service<
       id: DatasetId,
       after?: ExampleId
     ) => Effect.Effect<Stream.Stream<Example>, NotFound>
+    /** Computes the content digest of a version from its examples and tombstones as they are stored, beside the recorded one. */
+    readonly verify: (org_id: OrgId, id: DatasetId) => Effect.Effect<VerifiedVersion, NotFound>
     /**
      * Creates the first version from examples, or the next version by removing examples from `base_dataset_id` and adding others; see
      * `derive`. Removes protected values from the examples.
@@ -191,6 +194,9 @@ export class Datasets extends Context.Service<
 
       return Datasets.of({
         serialize,
+        verify: Effect.fn("Datasets.verify")(function* (org_id, id) {
+          return yield* verifyVersion(sql, org_id, yield* requireVersion(org_id, id))
+        }),
         list: Effect.fn("Datasets.list")(function* (task_id, request) {
           const { org_id } = yield* Authorized("datasets.read")
           const rows = yield* Effect.orDie(listVersions(sql, org_id, task_id, request))

@@ -277,7 +277,7 @@ export class Tasks extends Context.Service<
               }
               yield* insertRelease(sql, org_id, first, null)
               yield* saveKey(org_id, row.task_id, input.provider, now)
-              yield* audit.record(principal, "task.created", row.task_id, { name: row.name })
+              yield* audit.record(principal, "task.created", row.task_id)
               return { ...toTask(row), warnings: warningsOf(input) }
             })
           )

@@ -58,6 +58,14 @@ layer(service(), { excludeTestServices: true })("RunImports", (it) => {
         found.runs.map(({ trace_id }) => trace_id),
         [run.trace_id]
       )
+      // The score counts on the day of the run.
+      const { days } = yield* admin.feedback.getQuality({ params, query: { days: 7 } })
+      assert.deepStrictEqual(days, [])
+      const { feedback } = yield* admin.feedback.list({ query: { inference_log_id: run.trace_id } })
+      assert.deepStrictEqual(
+        feedback.map(({ created_at }) => String(created_at)),
+        [String(started_at)]
+      )
       const { entries } = yield* admin.auditLog.list({ query: { action: "runs.imported" } })
       assert.deepStrictEqual(
         entries.map(({ detail, target_id }) => [target_id, detail]),

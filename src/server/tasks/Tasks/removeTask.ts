@@ -29,7 +29,7 @@ export const removeTask = Effect.fnUntraced(function* (
 ) {
   const { org_id } = principal
   yield* acquireDatasetLock(sql, org_id, task_id)
-  const { name } = yield* findTask(sql, org_id, task_id, "FOR UPDATE")
+  yield* findTask(sql, org_id, task_id, "FOR UPDATE")
   const now = yield* clock.now
   yield* sql`
     UPDATE comparisons
@@ -49,6 +49,6 @@ export const removeTask = Effect.fnUntraced(function* (
       AND task_id = ${task_id}
   `
   const deletion = yield* insertDeletion(sql, principal, { kind: "task", target_id: task_id }, now)
-  yield* audit.record(principal, "task.deleted", task_id, { name, deletion_id: deletion.id })
+  yield* audit.record(principal, "task.deleted", task_id, { deletion_id: deletion.id })
   return deletion
 })
