@@ -565,7 +565,8 @@ CREATE TABLE dataset_examples (
   source_feedback_id text COLLATE "C",
   tokens bytea NOT NULL,
   ordinal integer NOT NULL,
-  CONSTRAINT dataset_examples_pkey PRIMARY KEY (org_id, task_id, example_id) INCLUDE (first_version, until_version, bytes)
+  CONSTRAINT dataset_examples_pkey PRIMARY KEY (org_id, task_id, example_id) INCLUDE (first_version, until_version, bytes),
+  CONSTRAINT dataset_examples_origin_check CHECK ((origin = ANY (ARRAY['correction'::text, 'confirmed'::text, 'import'::text, 'made'::text])))
 );
 CREATE INDEX dataset_examples_first_version ON dataset_examples USING btree (org_id, task_id, first_version);
 CREATE INDEX dataset_examples_input ON dataset_examples USING btree (org_id, input_digest);

@@ -384,6 +384,33 @@ export class FeedbackApi extends HttpApiGroup.make("feedback")
             "Rejects a pending or staged correction, optionally with a note to the submitter. Idempotent."
         })
       ),
+    HttpApiEndpoint.post("confirm", "/v1/runs/:id/confirm", {
+      headers: idempotencyHeaders,
+      params: { id: TraceId.annotateKey({ description: "The run's `trace_id`." }) },
+      success: FeedbackRecord.pipe(HttpApiSchema.status(201)),
+      error: [
+        NotFound,
+        PayloadTooLarge,
+        InvalidCorrection,
+        CorrectionNeedsSafeValue,
+        FeedbackNotPending,
+        LimitReached
+      ]
+    })
+      .middleware(Idempotent)
+      .middleware(requires("feedback.write"))
+      .annotateMerge(
+        OpenApi.annotations({
+          identifier: "confirmRun",
+          summary: "Confirm a run's answer",
+          description: [
+            "Says that the answer is right, and adds the run as an example: stores feedback with the score 1 and the answer as its correction, and stages it, so that the next promotion takes it.",
+            "The example has the origin `confirmed`.",
+            "If the task has `self_review: false`, the feedback stays pending until another person's key stages it.",
+            "A failed run gets 400 `INVALID_REQUEST`."
+          ].join(" ")
+        })
+      ),
     HttpApiEndpoint.post("withdraw", "/v1/feedback/:id/withdraw", {
       params: { id: FeedbackId.annotateKey({ description: "The feedback's ID." }) },
       success: FeedbackRecord,

@@ -210,6 +210,8 @@ const comparison = {
     verdicts: { win: 3, regression: 1, both_agree: 6, neither_agrees: 0 },
     difference: { value: 0.2, low: -0.13, high: 0.51 },
     fields: [{ field: "total", compared: 10, candidate: 9, live: 7 }],
+    origins: [{ origin: "made", compared: 10, candidate: 9, live: 7 }],
+    warning: null,
     judge: null
   },
   created_at: "2026-11-21T04:00:00.000Z",
@@ -232,6 +234,7 @@ const outcome = {
 }
 const result = {
   example_id: ids.example,
+  origin: "made",
   input,
   expected: answer,
   candidate: outcome,
@@ -621,7 +624,7 @@ export const schemaExamples: Readonly<Record<string, Schema.Json>> = {
     examples_repeated: 0
   },
   NewDataset: { base_dataset_id: null, examples: [{ input, answer }] },
-  Example: { id: ids.example, input, answer, source_feedback_id: null },
+  Example: { id: ids.example, input, answer, source_feedback_id: null, origin: "made" },
   ChatExample: { messages: [...prompt, { role: "assistant", content: JSON.stringify(answer) }] },
   PreferencePair: {
     input: { messages: prompt },
@@ -647,6 +650,8 @@ export const schemaExamples: Readonly<Record<string, Schema.Json>> = {
         verdicts: { win: 0, regression: 0, both_agree: 0, neither_agrees: 0 },
         difference: { value: 0, low: -1, high: 1 },
         fields: [],
+        origins: [],
+        warning: null,
         judge: null
       }
     }

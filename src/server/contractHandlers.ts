@@ -235,6 +235,7 @@ export const layerContractHandlers = Layer.mergeAll(
         stage: ({ params }) => feedback.stage(params.id),
         unstage: ({ params }) => feedback.unstage(params.id),
         reject: ({ params, payload }) => feedback.reject(params.id, payload?.note ?? null),
+        confirm: ({ params }) => feedback.confirm(params.id),
         withdraw: ({ params }) => feedback.withdraw(params.id),
         reviewMany: ({ payload }) =>
           Authorized("feedback.write").pipe(

@@ -159,13 +159,21 @@ export const playLearning = Effect.fnUntraced(function* (service: DemoService, m
     "The new release answers the messages that are never in the dataset",
     `agreement: ${share(after, heldOut.length)}`
   )
+  yield* printStep(
+    "Both agreements side by side",
+    `${"".padEnd(18)}held-out messages   the comparison`,
+    `${"live release".padEnd(18)}${percent(before, heldOut.length).padEnd(20)}${percent(live.agreed, comparison.example_count)}`,
+    `${"candidate".padEnd(18)}${percent(after, heldOut.length).padEnd(20)}${percent(candidate.agreed, comparison.example_count)}`,
+    ...(summary.warning === null ? [] : [summary.warning])
+  )
   const result = `Agreement on held-out messages: ${share(before, heldOut.length)} before, ${share(after, heldOut.length)} after.`
   if (after <= before) return yield* new DemoFailed({ message: `it has not risen. ${result}` })
   yield* printResult(true, result)
 })
 
-const share = (right: number, of: number): string =>
-  `${right} of ${of} (${((100 * right) / of).toFixed(0)} %)`
+const percent = (right: number, of: number): string => `${((100 * right) / of).toFixed(0)} %`
+
+const share = (right: number, of: number): string => `${right} of ${of} (${percent(right, of)})`
 
 const ask = (client: EffectCalls, task_id: TaskId, text: string) =>
   client.tasks.run({ params: { id: task_id }, payload: { input: { text } } }).pipe(during("running the task"))

@@ -61,7 +61,8 @@ export const AuditAction = documentedEnum({
   "feedback.deleted": "Feedback was deleted.",
   "run.deleted": "A run was deleted.",
   "run.review_dismissed": "A run was removed from its task's review queue without feedback.",
-  "task.created": "A task was created. The log has its ID only: a name can hold personal data, and the log is not erased.",
+  "task.created":
+    "A task was created. The log has its ID only: a name can hold personal data, and the log is not erased.",
   "task.updated": "A task was changed.",
   "task.deleted": "A task was deleted, with everything that belongs to it.",
   "dataset.created": "A dataset version was created.",

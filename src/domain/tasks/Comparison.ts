@@ -1,7 +1,7 @@
 import { Schema } from "effect"
 import { documentedEnum } from "../documentedEnum.ts"
 import { Budget, Spent } from "./Budget.ts"
-import { JsonObject } from "./Dataset.ts"
+import { ExampleOrigin, JsonObject } from "./Dataset.ts"
 import { Evaluators } from "./Evaluator.ts"
 import { HoldOut } from "./HoldOut.ts"
 import { ComparisonId, DatasetId, ExampleId, ReleaseId, TaskId } from "../Ids.ts"
@@ -59,6 +59,7 @@ export type ComparisonVerdict = typeof ComparisonVerdict.Type
 
 export const ComparisonResult = Schema.Struct({
   example_id: ExampleId.annotateKey({ description: "The example's ID." }),
+  origin: ExampleOrigin.annotateKey({ description: "Where the example comes from." }),
   input: JsonObject.annotateKey({ description: "The example's input." }),
   expected: JsonObject.annotateKey({ description: "The example's answer." }),
   candidate: Outcome.annotateKey({ description: "The candidate's answer." }),
@@ -156,6 +157,18 @@ export const ComparisonSummary = Schema.Struct({
   ).annotateKey({
     description:
       "Agreement by top-level field of the answers, by the evaluators, without ignored fields. At most the first 100 fields."
+  }),
+  origins: Schema.Array(
+    Schema.Struct({
+      origin: ExampleOrigin.annotateKey({ description: "Where the examples come from." }),
+      compared: Schema.Int.annotateKey({ description: "Compared examples of this origin." }),
+      candidate: Schema.Int.annotateKey({ description: "Those of them on which the candidate agrees." }),
+      live: Schema.Int.annotateKey({ description: "Those of them on which the live release agrees." })
+    })
+  ).annotateKey({ description: "Agreement by the origin of the examples." }),
+  warning: Schema.NullOr(Schema.String).annotateKey({
+    description:
+      "Why the agreement is not that on all inputs, if most compared examples are corrections: a release answered each of them wrong. Null if not."
   }),
   judge: Schema.NullOr(JudgeSummary).annotateKey({
     description: "The judge's verdicts. Null without a judge."

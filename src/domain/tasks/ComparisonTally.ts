@@ -1,5 +1,6 @@
 import { Schema } from "effect"
 import type { ComparisonSummary, Outcome, SideSummary } from "./Comparison.ts"
+import { ExampleOrigin } from "./Dataset.ts"
 import { pairedDifference, wilsonInterval } from "./wilsonInterval.ts"
 
 /** Most fields to count. Fields after the first 100 are left out. */
@@ -35,6 +36,15 @@ export const ComparisonTally = Schema.Struct({
   live: Side,
   /** Absent without a judge. */
   judge: Schema.optionalKey(Schema.Struct({ judged: Schema.Int, agreed: Schema.Int, failed: Schema.Int })),
+  /** By the origin of the examples. */
+  origins: Schema.Array(
+    Schema.Struct({
+      origin: ExampleOrigin,
+      compared: Schema.Int,
+      candidate: Schema.Int,
+      live: Schema.Int
+    })
+  ),
   fields: Schema.Array(
     Schema.Struct({
       field: Schema.String,
@@ -64,6 +74,7 @@ export const emptyTally: ComparisonTally = {
   neither: 0,
   candidate: emptySide,
   live: emptySide,
+  origins: [],
   fields: []
 }
 
@@ -73,6 +84,7 @@ export const newTally = ({ hasJudge }: { readonly hasJudge: boolean }): Comparis
 
 /** The outcomes of one example, with every top-level field of the expected answer and of both answers that is compared. */
 export interface ComparedExample {
+  readonly origin: ExampleOrigin
   readonly candidate: Outcome
   readonly live: Outcome
   readonly fields: ReadonlyArray<string>
@@ -81,7 +93,7 @@ export interface ComparedExample {
 /** Adds one example to a tally. */
 export const addToTally = (
   tally: ComparisonTally,
-  { candidate, fields, live }: ComparedExample
+  { candidate, fields, live, origin }: ComparedExample
 ): ComparisonTally => {
   const countIf = (candidateAgrees: boolean, liveAgrees: boolean) =>
     Number(candidate.agrees === candidateAgrees && live.agrees === liveAgrees)
@@ -93,6 +105,7 @@ export const addToTally = (
     candidate: withOutcome(tally.candidate, candidate),
     live: withOutcome(tally.live, live),
     ...(tally.judge === undefined ? {} : { judge: [candidate, live].reduce(withVerdict, tally.judge) }),
+    origins: withOrigin(tally.origins, { candidate, live, origin }),
     fields: withFields(tally.fields, { candidate, fields, live })
   }
 }
@@ -120,9 +133,25 @@ const withOutcome = (side: Side, outcome: Outcome): Side => {
   }
 }
 
+const withOrigin = (
+  counted: ComparisonTally["origins"],
+  { candidate, live, origin }: Pick<ComparedExample, "candidate" | "live" | "origin">
+): ComparisonTally["origins"] => {
+  const earlier = counted.find((entry) => entry.origin === origin)
+  return [
+    ...counted.filter((entry) => entry.origin !== origin),
+    {
+      origin,
+      compared: (earlier?.compared ?? 0) + 1,
+      candidate: (earlier?.candidate ?? 0) + Number(candidate.agrees),
+      live: (earlier?.live ?? 0) + Number(live.agrees)
+    }
+  ]
+}
+
 const withFields = (
   counted: ComparisonTally["fields"],
-  { candidate, fields, live }: ComparedExample
+  { candidate, fields, live }: Pick<ComparedExample, "candidate" | "fields" | "live">
 ): ComparisonTally["fields"] => {
   const byName = new Map(counted.map((entry) => [entry.field, entry]))
   for (const field of fields) {
@@ -146,16 +175,29 @@ const bucketOf = (millis: number): number =>
 
 /** Summarizes a tally for the API. */
 export const summarizeTally = (tally: ComparisonTally): ComparisonSummary => {
-  const { both, candidate, candidate_only, fields, judge = null, live, live_only, neither } = tally
+  const { both, candidate, candidate_only, fields, judge = null, live, live_only, neither, origins } = tally
   const total = both + candidate_only + live_only + neither
   return {
     candidate: sideSummary(candidate, both + candidate_only, total),
     live: sideSummary(live, both + live_only, total),
     verdicts: { win: candidate_only, regression: live_only, both_agree: both, neither_agrees: neither },
     difference: pairedDifference({ both, first: candidate_only, second: live_only, neither }),
+    origins: ExampleOrigin.literals.flatMap((origin) => origins.filter((entry) => entry.origin === origin)),
+    warning: correctionWarning(origins, total),
     fields,
     judge
   }
+}
+
+/**
+ * Says that most compared examples are corrections. Each is an input that a release answered wrong, so the agreement on them is below that on
+ * all inputs, and falls with every correction of what is still answered wrong, also while the releases get better.
+ */
+const correctionWarning = (origins: ComparisonTally["origins"], total: number): string | null => {
+  const corrections = origins.find(({ origin }) => origin === "correction")?.compared ?? 0
+  return 2 * corrections <= total
+    ? null
+    : `${corrections} of ${total} compared examples are corrections, inputs that a release answered wrong. The agreement on all inputs is higher. Confirm right answers too, or compare over a benchmark.`
 }
 
 const sideSummary = (side: Side, agreed: number, compared: number): SideSummary => {

@@ -1,4 +1,5 @@
 import { Schema } from "effect"
+import { documentedEnum } from "../documentedEnum.ts"
 import { JsonValue } from "../json/JsonValue.ts"
 import { DatasetId, ExampleId, FeedbackId, TaskId } from "../Ids.ts"
 import { Actor } from "../identity/Principal.ts"
@@ -57,6 +58,14 @@ export const CreatedDataset = Schema.Struct({
 })
 export type CreatedDataset = typeof CreatedDataset.Type
 
+export const ExampleOrigin = documentedEnum({
+  correction: "Its answer corrects that of a run.",
+  confirmed: "A person confirmed a run's answer: see `confirmRun`.",
+  import: "It was imported from a file.",
+  made: "It was added through the API."
+})
+export type ExampleOrigin = typeof ExampleOrigin.Type
+
 export const Example = Schema.Struct({
   id: ExampleId.annotateKey({ description: "The example's ID." }),
   input: JsonObject.annotateKey({ description: "An input, valid against the task's input schema." }),
@@ -66,6 +75,7 @@ export const Example = Schema.Struct({
   source_feedback_id: Schema.NullOr(FeedbackId).annotateKey({
     description: "The feedback whose correction this example is. Null if it was added directly."
   }),
+  origin: ExampleOrigin.annotateKey({ description: "Where the example comes from." }),
   redaction_warning: Schema.optionalKey(Schema.String).annotateKey({
     description: "In exports, if protected values were removed from this example: names the fields."
   })
@@ -81,4 +91,5 @@ export interface NewExample {
   readonly input: JsonObject
   readonly answer: JsonObject
   readonly source_feedback_id: FeedbackId | null
+  readonly origin: ExampleOrigin
 }

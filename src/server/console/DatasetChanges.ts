@@ -3,7 +3,7 @@ import { SqlClient } from "effect/sql"
 import { Authorized } from "../../api/Authorization.ts"
 import { type DatasetChange, type DatasetChanges as Changes, MOST_CHANGES } from "../../api/Console.ts"
 import { NotFound } from "../../api/Problems.ts"
-import { type Example, JsonObject } from "../../domain/tasks/Dataset.ts"
+import { type Example, ExampleOrigin, JsonObject } from "../../domain/tasks/Dataset.ts"
 import { type DatasetId, ExampleId, FeedbackId, type OrgId } from "../../domain/Ids.ts"
 import { rowsOf } from "../store/rows.ts"
 
@@ -92,9 +92,9 @@ export class DatasetChanges extends Context.Service<
             )
             SELECT added, replaced, removed,
               after.example_id AS after_id, after.input AS after_input, after.answer AS after_answer,
-              after.source_feedback_id AS after_source,
+              after.source_feedback_id AS after_source, after.origin AS after_origin,
               before.example_id AS before_id, before.input AS before_input, before.answer AS before_answer,
-              before.source_feedback_id AS before_source
+              before.source_feedback_id AS before_source, before.origin AS before_origin
             FROM shown
               LEFT JOIN dataset_examples AS after
                 ON after.org_id = ${org_id} AND after.task_id = ${task_id} AND after.example_id = shown.after_id
@@ -133,23 +133,28 @@ const ChangeRow = Schema.Struct({
   after_input: Schema.NullOr(JsonObject),
   after_answer: Schema.NullOr(JsonObject),
   after_source: Schema.NullOr(FeedbackId),
+  after_origin: Schema.NullOr(ExampleOrigin),
   before_id: Schema.NullOr(ExampleId),
   before_input: Schema.NullOr(JsonObject),
   before_answer: Schema.NullOr(JsonObject),
-  before_source: Schema.NullOr(FeedbackId)
+  before_source: Schema.NullOr(FeedbackId),
+  before_origin: Schema.NullOr(ExampleOrigin)
 })
 
 const changeRows = rowsOf(ChangeRow)
 
 const toChange = (row: typeof ChangeRow.Type): DatasetChange => ({
-  after: toExample(row.after_id, row.after_input, row.after_answer, row.after_source),
-  before: toExample(row.before_id, row.before_input, row.before_answer, row.before_source)
+  after: toExample(row.after_id, row.after_input, row.after_answer, row.after_source, row.after_origin),
+  before: toExample(row.before_id, row.before_input, row.before_answer, row.before_source, row.before_origin)
 })
 
 const toExample = (
   id: Example["id"] | null,
   input: JsonObject | null,
   answer: JsonObject | null,
-  source_feedback_id: Example["source_feedback_id"]
+  source_feedback_id: Example["source_feedback_id"],
+  origin: ExampleOrigin | null
 ): Example | null =>
-  id === null || input === null || answer === null ? null : { id, input, answer, source_feedback_id }
+  id === null || input === null || answer === null || origin === null
+    ? null
+    : { id, input, answer, source_feedback_id, origin }

@@ -18,17 +18,17 @@ import type {
   FeedbackNotPending,
   FeedbackOfAnotherKey,
   InvalidCorrection,
-  InvalidRequest,
   LimitReached,
   NotFound,
   NothingStaged,
   PayloadTooLarge,
   SelfReview
 } from "../../api/Problems.ts"
+import { InvalidRequest } from "../../api/Problems.ts"
 import type { ReviewManyRequest, ReviewResult } from "../../api/ReviewBatch.ts"
 import type { FeedbackDetail, FeedbackRecord } from "../../domain/tasks/Feedback.ts"
 import type { FeedbackQuality } from "../../domain/tasks/FeedbackQuality.ts"
-import type { FeedbackId, OrgId, TaskId } from "../../domain/Ids.ts"
+import type { FeedbackId, OrgId, TaskId, TraceId } from "../../domain/Ids.ts"
 import { planPromotion } from "../../domain/tasks/Promotion.ts"
 import { redactText } from "../../domain/redaction/Redaction.ts"
 import { LoopTurns } from "../admission/LoopTurns.ts"
@@ -106,6 +106,23 @@ export class Feedback extends Context.Service<
       id: FeedbackId,
       note: string | null
     ) => Effect.Effect<FeedbackRecord, NotFound | FeedbackNotPending, Authorized<"feedback.write">>
+    /**
+     * Stores that a run's answer is right, with the answer as the correction, and stages it: the next promotion makes it an example. It stays
+     * pending if the caller's key may not stage its own corrections.
+     */
+    readonly confirm: (
+      id: TraceId
+    ) => Effect.Effect<
+      FeedbackRecord,
+      | NotFound
+      | InvalidRequest
+      | PayloadTooLarge
+      | InvalidCorrection
+      | CorrectionNeedsSafeValue
+      | FeedbackNotPending
+      | LimitReached,
+      Authorized<"feedback.write">
+    >
     /**
      * Withdraws feedback of the caller's key or of a key related to it: it is not counted any more, and its correction, if not promoted, is
      * closed. Earlier feedback of its author stays replaced. Idempotent.
@@ -185,8 +202,26 @@ export class Feedback extends Context.Service<
           )
         )
 
+      const create = yield* makeCreateFeedback
+
       return Feedback.of({
-        create: yield* makeCreateFeedback,
+        create,
+        confirm: Effect.fn("Feedback.confirm")(function* (trace_id) {
+          const principal = yield* Authorized("feedback.write")
+          const { org_id } = principal
+          const run = yield* findLoggedRun(sql, org_id, trace_id)
+          if (run === undefined) return yield* notFound("run")
+          if (run.answer === null) return yield* nothingToConfirm
+          const record = yield* Effect.provideService(
+            create({ inference_log_id: trace_id, score: 1, correction: run.answer }),
+            AuthorizedEither("feedback.write", "feedback.create"),
+            principal
+          )
+          const input = yield* readCorrectedInput(sql, org_id, record.id, yield* secrets.forOrg(org_id))
+          return yield* stageFeedback(reviewDeps, principal, record.id, input).pipe(
+            Effect.catchTag("SELF_REVIEW", () => Effect.succeed(record))
+          )
+        }, dieOnDatabaseError),
         list: Effect.fn("Feedback.list")(function* (request) {
           const { org_id } = yield* Authorized("feedback.read")
           const { next_cursor, rows } = yield* listFeedback(sql, org_id, request)
@@ -285,3 +320,7 @@ export class Feedback extends Context.Service<
     })
   )
 }
+
+const nothingToConfirm = Effect.fail(
+  new InvalidRequest({ detail: "The run failed, so there is no answer to confirm. Correct it instead." })
+)

@@ -8,6 +8,7 @@ import {
   summarizeTally,
   addToTally
 } from "../../../src/domain/tasks/ComparisonTally.ts"
+import type { ExampleOrigin } from "../../../src/domain/tasks/Dataset.ts"
 
 const outcome = (more: Partial<Outcome> = {}): Outcome => ({
   answer: { category: "other" },
@@ -34,16 +35,37 @@ describe("ComparisonTally", () => {
     assert.deepStrictEqual(fields, [])
   })
 
+  it("the summary has the agreement by origin, and warns once most examples are corrections", () => {
+    const add = (tally: ComparisonTally, origin: ExampleOrigin, candidate: boolean, live: boolean) =>
+      addToTally(tally, {
+        origin,
+        candidate: outcome({ agrees: candidate }),
+        live: outcome({ agrees: live }),
+        fields: []
+      })
+    let tally = add(add(emptyTally, "made", true, false), "correction", false, false)
+    assert.isNull(summarizeTally(tally).warning)
+    tally = add(tally, "correction", true, false)
+    const { origins, warning } = summarizeTally(tally)
+    assert.deepStrictEqual(origins, [
+      { origin: "correction", compared: 2, candidate: 1, live: 0 },
+      { origin: "made", compared: 1, candidate: 1, live: 0 }
+    ])
+    assert.match(warning ?? "", /^2 of 3 compared examples are corrections/)
+    assert.isNull(summarizeTally(add(tally, "confirmed", true, true)).warning)
+  })
+
   it("the summary adds up both sides and leaves failures out of latency", () => {
     const fields = ["category"]
     let tally = emptyTally
-    tally = addToTally(tally, { candidate: outcome({ cost: 0.5 }), live: outcome(), fields })
+    tally = addToTally(tally, { origin: "made", candidate: outcome({ cost: 0.5 }), live: outcome(), fields })
     tally = addToTally(tally, {
+      origin: "made",
       candidate: outcome({ cost: 0.25, duration_ms: 300 }),
       live: outcome({ agrees: false, disagreeing: ["category"] }),
       fields
     })
-    tally = addToTally(tally, { candidate: failed, live: outcome(), fields })
+    tally = addToTally(tally, { origin: "made", candidate: failed, live: outcome(), fields })
     const summary = summarizeTally(tally)
     assert.deepInclude(summary.candidate, { agreed: 2, failed: 1, input_tokens: 30, cost: 0.75 })
     assert.deepInclude(summary.live, { agreed: 2, failed: 0, cost: null })
@@ -56,7 +78,12 @@ describe("ComparisonTally", () => {
   it("percentiles are within 5 % of the exact value", () => {
     let tally = emptyTally
     for (let millis = 1; millis <= 1_000; millis++) {
-      tally = addToTally(tally, { candidate: outcome({ duration_ms: millis }), live: outcome(), fields: [] })
+      tally = addToTally(tally, {
+        origin: "made",
+        candidate: outcome({ duration_ms: millis }),
+        live: outcome(),
+        fields: []
+      })
     }
     const times = summarizeTally(tally).candidate.latency_ms
     assert.closeTo(times?.p50 ?? 0, 500, 25)
@@ -66,7 +93,12 @@ describe("ComparisonTally", () => {
   it("a tally stays small for any answers and survives a JSON round trip", () => {
     let tally = emptyTally
     for (let n = 0; n < 300; n++) {
-      tally = addToTally(tally, { candidate: outcome(), live: outcome(), fields: [`field ${n}`] })
+      tally = addToTally(tally, {
+        origin: "made",
+        candidate: outcome(),
+        live: outcome(),
+        fields: [`field ${n}`]
+      })
     }
     assert.lengthOf(tally.fields, 100)
     const kept: unknown = JSON.parse(JSON.stringify(tally))
@@ -80,8 +112,9 @@ describe("ComparisonTally › scores and verdicts", () => {
 
   it("scores are averaged over all examples, failures included, and verdicts of both sides are counted", () => {
     let tally = newTally({ hasJudge: true })
-    tally = addToTally(tally, { candidate: judged(true), live: outcome(), fields: [] })
+    tally = addToTally(tally, { origin: "made", candidate: judged(true), live: outcome(), fields: [] })
     tally = addToTally(tally, {
+      origin: "made",
       candidate: outcome({ answer: null, agrees: false, score: 0, failure: "Away." }),
       live: judged(false, "Away."),
       fields: []
@@ -96,7 +129,7 @@ describe("ComparisonTally › scores and verdicts", () => {
   it("a tally that began without scores has none, also if it continues with them", () => {
     const { score: _, ...side } = emptyTally.live
     const old = { ...emptyTally, candidate: side, live: side }
-    const tally = addToTally(old, { candidate: outcome(), live: outcome(), fields: [] })
+    const tally = addToTally(old, { origin: "made", candidate: outcome(), live: outcome(), fields: [] })
     assert.isNull(summarizeTally(tally).candidate.score)
   })
 })

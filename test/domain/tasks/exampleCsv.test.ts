@@ -7,7 +7,13 @@ const id = ExampleId.make(`exm_${"0".repeat(12)}7${"0".repeat(3)}8${"0".repeat(1
 
 const csvOf = (...examples: ReadonlyArray<readonly [input: JsonObject, answer: JsonObject]>) => {
   const columns = noColumns()
-  const all = examples.map(([input, answer]) => ({ id, input, answer, source_feedback_id: null }))
+  const all = examples.map(([input, answer]) => ({
+    id,
+    input,
+    answer,
+    source_feedback_id: null,
+    origin: "made" as const
+  }))
   for (const example of all) addColumns(columns, example)
   return [csvHeader(columns), ...all.map((example) => csvLine(example, columns))]
 }

@@ -43,7 +43,8 @@ const newTask = Effect.gen(function* () {
 const example = (input: string, answer: string): NewExample => ({
   input: { text: input },
   answer: { label: answer },
-  source_feedback_id: null
+  source_feedback_id: null,
+  origin: "made"
 })
 
 type Task = Effect.Success<typeof newTask>
@@ -135,7 +136,8 @@ layer(live, { excludeTestServices: true })("Datasets", (it) => {
       const plain = ([input, answer]: ReadonlyArray<Schema.Json | undefined>): NewExample => ({
         input: { text: input ?? null },
         answer: { label: answer ?? null },
-        source_feedback_id: null
+        source_feedback_id: null,
+        origin: "made"
       })
       const { dataset } = yield* derive(other, null, plain(last!), ...rest.map(plain))
       assert.strictEqual(dataset.content_digest, second.dataset.content_digest)

@@ -62,6 +62,7 @@ export const requests: Readonly<
   "feedback.createToken": ({ ids }) => ({ params: { id: ids.trace }, body: { max_uses: 1 } }),
   "feedback.stage": ({ ids }) => ({ params: { id: ids.feedback_to_stage } }),
   "feedback.reject": ({ ids }) => ({ params: { id: ids.feedback_to_reject }, body: { note: "no" } }),
+  "feedback.confirm": ({ ids }) => ({ params: { id: ids.trace } }),
   "feedback.withdraw": ({ ids }) => ({ params: { id: ids.feedback_to_withdraw } }),
   "feedback.reviewMany": ({ ids }) => ({
     body: { feedback_ids: [ids.feedback_to_reject], verdict: "reject" }

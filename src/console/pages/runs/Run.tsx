@@ -237,6 +237,7 @@ const ReviewForm = ({ run }: { readonly run: RunRecord }) => {
   const give = useAction((score: Score) =>
     apiClient.feedback.create({ payload: { inference_log_id: trace_id, score } })
   )
+  const confirm = useAction(() => apiClient.feedback.confirm({ params: { id: trace_id }, headers: {} }))
   const dismiss = useAction(() => apiClient.runs.dismiss({ params: { id: trace_id } }))
   const judge = async (score: Score) => {
     const record = await give.run(score)
@@ -248,6 +249,18 @@ const ReviewForm = ({ run }: { readonly run: RunRecord }) => {
       act: () => void undoScore(run, record)
     })
   }
+  const confirmAnswer = async () => {
+    const record = await confirm.run()
+    if (record === undefined) return
+    refreshAfterRunReview(task_id, trace_id)
+    refreshAfterReview(record)
+    showToast(
+      record.status === "staged"
+        ? "Marked as correct; the next promotion adds the example"
+        : "Marked as correct; the example waits for another reviewer",
+      { label: "Undo", act: () => void undoScore(run, record) }
+    )
+  }
   const dismissReview = async () => {
     if ((await dismiss.runResult()) === undefined) return
     refreshAfterRunReview(task_id, trace_id)
@@ -257,13 +270,14 @@ const ReviewForm = ({ run }: { readonly run: RunRecord }) => {
   const canScore = run.failure === null
   useKeyboardShortcuts({
     c: isArmed && canScore ? () => void judge(1) : undefined,
+    a: isArmed && canScore ? () => void confirmAnswer() : undefined,
     i: isArmed && canScore ? () => void judge(-1) : undefined,
     e: isArmed ? () => setCorrecting(true) : undefined
   })
   return (
     <section className="card padded stack" aria-label="Your feedback">
       <h2>Your feedback</h2>
-      <FailureNotice failure={give.failure ?? dismiss.failure} />
+      <FailureNotice failure={give.failure ?? confirm.failure ?? dismiss.failure} />
       {isCorrecting ? (
         <Correction
           run={run}
@@ -284,6 +298,13 @@ const ReviewForm = ({ run }: { readonly run: RunRecord }) => {
                 onClick={() => void judge(1)}
               >
                 Correct <kbd>c</kbd>
+              </Button>
+              <Button
+                pending={confirm.pending}
+                aria-keyshortcuts={isArmed ? "a" : undefined}
+                onClick={() => void confirmAnswer()}
+              >
+                Correct, add as example <kbd>a</kbd>
               </Button>
               <Button
                 kind="bad"

@@ -1,11 +1,13 @@
 import type { ComparisonSummary, SideSummary } from "../../../domain/tasks/Comparison.ts"
+import type { ExampleOrigin } from "../../../domain/tasks/Dataset.ts"
 import { Badge } from "../../ui/Badge.tsx"
+import { Table } from "../../ui/Table.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { formatPercent } from "./Comparisons.tsx"
 
 /** The share of examples that each side answers as expected: a bar with its confidence interval, and the shares by field. */
 export const AgreementSummary = ({ summary }: { readonly summary: ComparisonSummary }) => {
-  const { difference, fields } = summary
+  const { difference, fields, origins, warning } = summary
   return (
     <>
       <div className="change-head">
@@ -24,6 +26,19 @@ export const AgreementSummary = ({ summary }: { readonly summary: ComparisonSumm
         Difference: {points(difference.value)} (95 % confidence interval {points(difference.low)} to{" "}
         {points(difference.high)}). The line across each bar shows the confidence interval of its share.
       </p>
+      {warning === null ? null : <p className="notice warn">{warning}</p>}
+      {origins.length < 2 ? null : (
+        <Table columns={["Examples", "Compared", "Candidate", "Live"]}>
+          {origins.map(({ candidate, compared, live, origin }) => (
+            <tr key={origin}>
+              <td>{originTexts[origin]}</td>
+              <td>{compared.toLocaleString("en")}</td>
+              <td>{formatPercent(candidate / compared)}</td>
+              <td>{formatPercent(live / compared)}</td>
+            </tr>
+          ))}
+        </Table>
+      )}
       {fields.length === 0 ? null : (
         <div className="table-scroll">
           <table className="table">
@@ -54,6 +69,13 @@ export const AgreementSummary = ({ summary }: { readonly summary: ComparisonSumm
       )}
     </>
   )
+}
+
+const originTexts: Readonly<Record<ExampleOrigin, string>> = {
+  correction: "Corrections",
+  confirmed: "Confirmed answers",
+  import: "Imported",
+  made: "Added directly"
 }
 
 const points = (value: number): string =>

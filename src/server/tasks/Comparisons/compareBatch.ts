@@ -170,7 +170,8 @@ export const compareBatch = Effect.fnUntraced(function* (
     )
     characters += JSON.stringify([byCandidate.answer, byLive.answer]).length
     const fields = fieldsOf(job, example, byCandidate, byLive)
-    return Option.some<ExampleComparison>({ example, candidate: byCandidate, live: byLive, fields })
+    const { origin } = example
+    return Option.some<ExampleComparison>({ example, origin, candidate: byCandidate, live: byLive, fields })
   })
   const compareOrCancel = (example: Example) =>
     Effect.raceFirst(

@@ -253,7 +253,7 @@ export const listResults = Effect.fnUntraced(function* (
         count(*) OVER ()::int AS found
       FROM scanned
     )
-    SELECT example_id, input, answer AS expected, candidate, live, found
+    SELECT example_id, origin, input, answer AS expected, candidate, live, found
     FROM sized
       JOIN comparison_results USING (example_id)
       JOIN dataset_examples USING (org_id, example_id)

@@ -166,20 +166,21 @@ export const insertExamples = Effect.fnUntraced(function* (
   const ids = yield* Effect.replicateEffect(ExampleId.generate, examples.length)
   yield* sql`
     INSERT INTO dataset_examples (
-      org_id, task_id, example_id, first_version, input, answer, bytes, input_digest, source_feedback_id, tokens, ordinal
+      org_id, task_id, example_id, first_version, input, answer, bytes, input_digest, source_feedback_id, origin, tokens, ordinal
     )
     SELECT
       ${org_id}, ${task_id}, example_id, ${version}, input::json, answer::json, octet_length(input) + octet_length(answer),
-      decode(digest, 'hex'), source_feedback_id, tokens, ordinal
+      decode(digest, 'hex'), source_feedback_id, origin, tokens, ordinal
     FROM unnest(
       ${textArray(ids)},
       ${textArray(examples.map(({ input }) => input))},
       ${textArray(examples.map(({ answer }) => answer))},
       ${textArray(examples.map(({ digest }) => digest))},
       ${textArray(examples.map(({ example }) => example.source_feedback_id))},
+      ${textArray(examples.map(({ example }) => example.origin))},
       ${byteaArray(examples.map(({ tokens }) => tokensToBytes(tokens)))},
       ${int4Array(examples.map(({ ordinal }) => ordinal))}
-    ) AS example (example_id, input, answer, digest, source_feedback_id, tokens, ordinal)
+    ) AS example (example_id, input, answer, digest, source_feedback_id, origin, tokens, ordinal)
   `
   return ids.reduce((last, id) => (id > last ? id : last))
 })

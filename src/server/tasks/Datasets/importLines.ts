@@ -54,7 +54,7 @@ const parseLine = (text: string, schemas: TaskSchemas): Result.Result<NewExample
   const { answer, input } = decoded.success
   const [fault] = findFaults({ input, answer }, schemas)
   return fault === undefined
-    ? Result.succeed({ input, answer, source_feedback_id: null })
+    ? Result.succeed({ input, answer, source_feedback_id: null, origin: "import" })
     : Result.fail(`${fault.pointer} ${fault.detail}`)
 }
 

@@ -1,6 +1,6 @@
 import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
-import { type Example, JsonObject } from "../../../domain/tasks/Dataset.ts"
+import { type Example, ExampleOrigin, JsonObject } from "../../../domain/tasks/Dataset.ts"
 import { ExampleId, FeedbackId, type OrgId } from "../../../domain/Ids.ts"
 import { type HoldOut, noHoldOut } from "../../../domain/tasks/HoldOut.ts"
 import { MAX_PAGE_BYTES, toPageWithinBytes } from "../../store/Pagination.ts"
@@ -14,6 +14,7 @@ const ExampleRow = Schema.Struct({
   input: JsonObject,
   answer: JsonObject,
   source_feedback_id: Schema.NullOr(FeedbackId),
+  origin: ExampleOrigin,
   /** Remaining examples, counted up to one more than the page size. */
   found: Schema.Int
 })
@@ -24,7 +25,8 @@ const toExample = (row: typeof ExampleRow.Type): Example => ({
   id: row.example_id,
   input: row.input,
   answer: row.answer,
-  source_feedback_id: row.source_feedback_id
+  source_feedback_id: row.source_feedback_id,
+  origin: row.origin
 })
 
 /** The start and the size of a page of examples. */
@@ -74,7 +76,7 @@ export const readExamples = Effect.fnUntraced(function* (
         count(*) OVER ()::int AS found
       FROM scanned
     )
-    SELECT example_id, input, answer, source_feedback_id, found
+    SELECT example_id, input, answer, source_feedback_id, origin, found
     FROM sized
       JOIN dataset_examples example USING (example_id)
     WHERE org_id = ${org_id}

@@ -117,9 +117,10 @@ const streamExamples = (sql: SqlClient.SqlClient, org_id: OrgId, { promoted }: P
   Stream.fromIterable(chunksByBytes(sortByStagingTime(promoted))).pipe(
     Stream.mapEffect((chunk) => Effect.orDie(readWithInputs(sql, org_id, idsOf(chunk)))),
     Stream.flatMap((rows) => Stream.fromIterable(rows)),
-    Stream.map(({ correction, feedback_id, input }): NewExample => ({
+    Stream.map(({ confirms, correction, feedback_id, input }): NewExample => ({
       input,
       answer: correction,
-      source_feedback_id: feedback_id
+      source_feedback_id: feedback_id,
+      origin: confirms ? "confirmed" : "correction"
     }))
   )

@@ -85,14 +85,23 @@ export const readNewestVersion = Effect.fnUntraced(function* (
 })
 
 const correctionRows = rowsOf(
-  Schema.Struct({ ...FeedbackRow.fields, correction: JsonObject, input: JsonObject })
+  Schema.Struct({
+    ...FeedbackRow.fields,
+    correction: JsonObject,
+    input: JsonObject,
+    /** Whether it is the run's own answer; without its secrets, if the score says that the answer is right. */
+    confirms: Schema.Boolean
+  })
 )
 
 /** Reads corrections with the inputs of their runs, in the order of the ids. */
 export const readWithInputs = (sql: SqlClient.SqlClient, org_id: OrgId, ids: ReadonlyArray<FeedbackId>) =>
   Effect.map(
     correctionRows.all(sql`
-      SELECT ${sql.literal(feedbackColumns.replaceAll(/\w+/g, "feedback.$&"))}, runs.input
+      SELECT ${sql.literal(feedbackColumns.replaceAll(/\w+/g, "feedback.$&"))}, runs.input,
+        coalesce(
+          feedback.correction::text = runs.answer::text OR (feedback.score = 1 AND feedback.redaction_warning IS NOT NULL), false
+        ) AS confirms
       FROM feedback
         JOIN runs USING (org_id, trace_id)
       WHERE org_id = ${org_id}

@@ -35,6 +35,7 @@ const recorded: Readonly<Record<string, readonly [AuditAction, keyof SeededOrgan
   "feedback.reject": ["feedback.rejected", "feedback_to_reject"],
   "feedback.remove": ["feedback.deleted", "feedback_to_delete"],
   "feedback.unstage": ["feedback.unstaged", "feedback_to_unstage"],
+  "feedback.confirm": ["feedback.staged", "new"],
   "feedback.withdraw": ["feedback.withdrawn", "feedback_to_withdraw"],
   "feedback.promote": ["feedback.promoted", "new"],
   "sessions.close": ["session.closed", "session_to_close"],

@@ -36,7 +36,12 @@ layer(service(), { excludeTestServices: true })("beginVersion", (it) => {
         })
         for (let n = 0; n < 20; n++) {
           const text = `${n} ${"word ".repeat(13_000)}`
-          yield* version.put({ input: { text }, answer: { category: "other" }, source_feedback_id: null })
+          yield* version.put({
+            input: { text },
+            answer: { category: "other" },
+            source_feedback_id: null,
+            origin: "made"
+          })
           preparedAt.add(turns)
         }
         return yield* version.finish

@@ -162,9 +162,11 @@ CREATE TABLE dataset_examples (
   bytes integer NOT NULL, -- Size of input and answer as text, in bytes; reads are chunked by it.
   input_digest bytea NOT NULL, -- Digest of the task id and the input, which finds an equal input.
   source_feedback_id text COLLATE "C", -- Feedback whose correction became the example; null: created or imported directly.
+  origin text COLLATE "C" NOT NULL DEFAULT 'made', -- Where it comes from: correction, confirmed (a run's answer that a person confirmed), import or made (through the API).
   tokens bytea NOT NULL, -- Hashes of the words and sub-words of the input, 4 bytes each.
   ordinal integer NOT NULL, -- Number of the input in the task's dataset, from 1; an example that replaces another has the same.
-  PRIMARY KEY (org_id, task_id, example_id) INCLUDE (first_version, until_version, bytes)
+  PRIMARY KEY (org_id, task_id, example_id) INCLUDE (first_version, until_version, bytes),
+  CHECK (origin IN ('correction', 'confirmed', 'import', 'made'))
 );
 CREATE INDEX dataset_examples_first_version ON dataset_examples (org_id, task_id, first_version);
 CREATE INDEX dataset_examples_input ON dataset_examples (org_id, input_digest);
