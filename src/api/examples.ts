@@ -273,7 +273,7 @@ const canary = {
     score_mean: 0.5,
     positive_share: { value: 0.7, low: 0.633, high: 0.759 }
   },
-  difference: { value: 0.2, low: -0.01, high: 0.299 }
+  difference: { value: 0.2, low: -0.01, high: 0.299, always_low: -0.05, always_high: 0.45 }
 }
 
 const session = {

@@ -33,11 +33,13 @@ export const Canary = Schema.Struct({
     Schema.Struct({
       value: Schema.Finite.annotateKey({ description: "The difference, -1 to 1." }),
       low: Schema.Finite.annotateKey({ description: "Lower bound." }),
-      high: Schema.Finite.annotateKey({ description: "Upper bound." })
+      high: Schema.Finite.annotateKey({ description: "Upper bound." }),
+      always_low: Schema.Finite.annotateKey({ description: "Lower bound that holds at all looks together." }),
+      always_high: Schema.Finite.annotateKey({ description: "Upper bound that holds at all looks together." })
     })
   ).annotateKey({
     description:
-      "The canary's share of positive feedback minus the live release's, with its 95 % confidence interval (Newcombe's method 10 for independent shares). If the interval lies wholly above 0, the canary is better. Null until both have feedback."
+      "The canary's share of positive feedback minus the live release's, with its 95 % confidence interval (Newcombe's method 10 for independent shares). It holds for one look at a number of feedback that was fixed before. Who looks often and stops at the first interval above 0 is wrong far more often than 5 %. Then use `always_low` and `always_high`, which are wider (mixture sequential probability ratio test): if they lie wholly above 0, the canary is better, whenever that is seen. Null until both have feedback."
   })
 }).annotate({
   identifier: "Canary",

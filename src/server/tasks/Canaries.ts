@@ -13,7 +13,11 @@ import { redactText } from "../../domain/redaction/Redaction.ts"
 import type { Canary, CanaryArm } from "../../domain/tasks/Canary.ts"
 import { positiveShare, scoreMean } from "../../domain/tasks/FeedbackQuality.ts"
 import type { Release } from "../../domain/tasks/Task.ts"
-import { independentDifference } from "../../domain/tasks/wilsonInterval.ts"
+import {
+  alwaysValidDifference,
+  independentDifference,
+  type Trials
+} from "../../domain/tasks/wilsonInterval.ts"
 import { TimestampFromDate, toDate } from "../../domain/Time.ts"
 import { Audit } from "../identity/Audit.ts"
 import { KnownSecrets } from "../secrets/KnownSecrets.ts"
@@ -99,7 +103,7 @@ export class Canaries extends Context.Service<
           difference:
             arms.canary.positive_share === null || arms.live.positive_share === null
               ? null
-              : independentDifference(trialsOf(arms.canary), trialsOf(arms.live))
+              : differenceOf(trialsOf(arms.canary), trialsOf(arms.live))
         }
         return canary
       })
@@ -186,6 +190,11 @@ export class Canaries extends Context.Service<
       })
     })
   )
+}
+
+const differenceOf = (canary: Trials, live: Trials): Canary["difference"] => {
+  const { high, low } = alwaysValidDifference(canary, live)
+  return { ...independentDifference(canary, live), always_low: low, always_high: high }
 }
 
 const trialsOf = ({ negative, neutral, positive }: CanaryArm) => ({

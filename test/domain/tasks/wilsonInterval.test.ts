@@ -1,10 +1,13 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as fc from "fast-check"
 import {
+  alwaysValidDifference,
   independentDifference,
   pairedDifference,
   wilsonInterval
 } from "../../../src/domain/tasks/wilsonInterval.ts"
+
+import { seededRandom } from "../../support/breakingProxy.ts"
 
 const near = (actual: number, expected: number) => assert.closeTo(actual, expected, 0.00005)
 
@@ -97,6 +100,51 @@ describe("pairedDifference", () => {
         assert.isAtLeast(one.high, one.value)
       })
     )
+  })
+
+  it("who looks after every answer is misled by the usual interval, and by the always valid one at most 1 time in 20", () => {
+    const random = seededRandom(20261126)
+    let [usual, always] = [0, 0]
+    const experiments = 400
+    for (let experiment = 0; experiment < experiments; experiment++) {
+      const counts = [0, 0]
+      let [isUsual, isAlways] = [false, false]
+      for (let of = 1; of <= 400; of++) {
+        for (const arm of [0, 1]) counts[arm] = (counts[arm] ?? 0) + Number(random() < 0.8)
+        if (of < 20) continue
+        const [first, second] = [
+          { count: counts[0] ?? 0, of },
+          { count: counts[1] ?? 0, of }
+        ]
+        const once = independentDifference(first, second)
+        isUsual ||= once.low > 0 || once.high < 0
+        const bounds = alwaysValidDifference(first, second)
+        isAlways ||= bounds.low > 0 || bounds.high < 0
+      }
+      usual += Number(isUsual)
+      always += Number(isAlways)
+    }
+    assert.isAbove(usual / experiments, 0.2)
+    assert.isAtMost(always / experiments, 0.05)
+  })
+
+  it("the always valid bounds find a real difference, and are those of the published test", () => {
+    const [first, second] = [
+      { count: 450, of: 500 },
+      { count: 350, of: 500 }
+    ]
+    const { high, low } = alwaysValidDifference(first, second)
+    assert.isAbove(low, 0)
+    // The mixture likelihood ratio at the bound is 1 / 0.05.
+    const [p, q] = [451 / 502, 351 / 502]
+    const variance = (p * (1 - p) + q * (1 - q)) / 500
+    const margin = high - 0.2
+    const ratio =
+      Math.sqrt(variance / (variance + 0.01)) *
+      Math.exp((margin ** 2 * 0.01) / (2 * variance * (variance + 0.01)))
+    assert.closeTo(ratio, 20, 1e-6)
+    assert.closeTo(high - 0.2, 0.2 - low, 1e-12)
+    assert.deepStrictEqual(alwaysValidDifference({ count: 0, of: 0 }, first), { low: -1, high: 1 })
   })
 
   // The worked examples of the paper, table II, method 10.

@@ -38,9 +38,9 @@ const CanaryView = ({ canary, task }: { readonly canary: Canary; readonly task: 
         <h2>Canary</h2>
         {difference === null ? (
           <Badge tone="quiet">No feedback on both yet</Badge>
-        ) : difference.low > 0 ? (
+        ) : difference.always_low > 0 ? (
           <Badge tone="good">Canary is better</Badge>
-        ) : difference.high < 0 ? (
+        ) : difference.always_high < 0 ? (
           <Badge tone="bad">Canary is worse</Badge>
         ) : (
           <Badge tone="quiet">No significant difference</Badge>
@@ -53,6 +53,13 @@ const CanaryView = ({ canary, task }: { readonly canary: Canary; readonly task: 
         <ArmRow name="Canary" arm={canary.canary} />
         <ArmRow name="Live" arm={canary.live} />
       </Table>
+      {difference === null ? null : (
+        <p className="quiet small">
+          Looking often finds a difference by chance. “Better” and “worse” mean bounds that hold at all looks
+          together: {formatPercent(difference.always_low)} to {formatPercent(difference.always_high)}. For one
+          look: {formatPercent(difference.low)} to {formatPercent(difference.high)}.
+        </p>
+      )}
       {can("tasks.write") ? (
         <div className="dialog-actions">
           <ConfirmButton
