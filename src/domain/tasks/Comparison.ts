@@ -204,7 +204,7 @@ export const Comparison = Schema.Struct({
   }),
   dataset_id: DatasetId.annotateKey({
     description:
-      "The dataset version whose examples both sides answer: the newest when the comparison started."
+      "The dataset version whose examples both sides answer: the newest when the comparison started, or the benchmark."
   }),
   hold_out: HoldOut.annotateKey({
     description:

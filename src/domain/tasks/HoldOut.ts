@@ -1,4 +1,5 @@
 import { Schema } from "effect"
+import { DatasetId, TaskId } from "../Ids.ts"
 
 /** Seeds of a split: integers of four bytes. */
 const MAX_SEED = 2 ** 31 - 1
@@ -42,8 +43,31 @@ export const NoHoldOut = Schema.Struct({
     "Every example is compared, and a side can answer it from the example itself: the agreement says nothing about other inputs."
 })
 
+/** The most examples of a benchmark. */
+export const MAX_BENCHMARK = 10_000
+
+export const NewBenchmark = Schema.Struct({
+  kind: Schema.Literal("benchmark").annotateKey({ description: "Always `benchmark`." }),
+  dataset_id: DatasetId.annotateKey({
+    description: `A dataset version of another task with the same schemas, at most ${MAX_BENCHMARK.toLocaleString("en-US")} examples.`
+  })
+}).annotate({
+  identifier: "NewBenchmark",
+  description:
+    "Compare the examples of a dataset that no prompt uses: the agreement is that on fixed inputs, whatever corrections the task's own dataset gets. A version that has inputs in common with those of the sides gets 422 `INVALID_COMPARISON` with their number."
+})
+
+export const Benchmark = Schema.Struct({
+  ...NewBenchmark.fields,
+  task_id: TaskId.annotateKey({ description: "The task of that dataset." })
+}).annotate({
+  identifier: "Benchmark",
+  description:
+    "The examples of a dataset of another task are compared. When the comparison started, neither side saw one of its inputs."
+})
+
 /** How a comparison keeps a side from seeing the expected answer. */
-export const HoldOut = Schema.Union([LeaveOneOut, TrainTestSplit, NoHoldOut]).annotate({
+export const HoldOut = Schema.Union([LeaveOneOut, TrainTestSplit, Benchmark, NoHoldOut]).annotate({
   identifier: "HoldOut",
   description: "Which examples the sides of a comparison answer, and which ones they must not see."
 })
@@ -58,7 +82,7 @@ export const NewTrainTestSplit = Schema.Struct({
   description: "Compare a part of the examples, and let both sides see the other part only."
 })
 
-export const NewHoldOut = Schema.Union([LeaveOneOut, NewTrainTestSplit, NoHoldOut]).annotate({
+export const NewHoldOut = Schema.Union([LeaveOneOut, NewTrainTestSplit, NewBenchmark, NoHoldOut]).annotate({
   identifier: "NewHoldOut",
   description: "Which examples the sides answer, and which ones they must not see."
 })
@@ -67,8 +91,10 @@ export type NewHoldOut = typeof NewHoldOut.Type
 /** Nothing is held out: runs see every example of the release's dataset version. */
 export const noHoldOut: HoldOut = { kind: "none" }
 
-/** The hold-out to store: defaults filled in. */
-export const withHoldOutDefaults = (given: NewHoldOut = { kind: "leave_one_out" }): HoldOut =>
+/** The hold-out to store, other than a benchmark: defaults filled in. */
+export const withHoldOutDefaults = (
+  given: Exclude<NewHoldOut, typeof NewBenchmark.Type> = { kind: "leave_one_out" }
+): HoldOut =>
   given.kind === "split"
     ? { kind: "split", test_share: given.test_share ?? 0.2, seed: given.seed ?? 0 }
     : given

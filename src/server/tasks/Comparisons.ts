@@ -1,4 +1,4 @@
-import { Cause, Context, Deferred, Duration, Effect, Exit, Layer, Option, Queue } from "effect"
+import { Array as Arr, Cause, Context, Deferred, Duration, Effect, Exit, Layer, Option, Queue } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
 import { Authorized } from "../../api/Authorization.ts"
 import type { ComparisonDetail, NewComparison } from "../../api/Comparisons.ts"
@@ -18,8 +18,8 @@ import type { Comparison } from "../../domain/tasks/Comparison.ts"
 import { newTally } from "../../domain/tasks/ComparisonTally.ts"
 import { withEvaluatorDefaults } from "../../domain/tasks/Evaluator.ts"
 import { evaluatorFaults } from "../../domain/tasks/evaluatorFaults.ts"
-import { type HoldOut, withHoldOutDefaults } from "../../domain/tasks/HoldOut.ts"
-import { ComparisonId, type OrgId, type TaskId } from "../../domain/Ids.ts"
+import { type HoldOut, MAX_BENCHMARK, withHoldOutDefaults } from "../../domain/tasks/HoldOut.ts"
+import { ComparisonId, type DatasetId, type OrgId, type TaskId } from "../../domain/Ids.ts"
 import { type Judge, judgeInstructions, type NewJudge } from "../../domain/tasks/Judge.ts"
 import { withProviderDefaults } from "../../domain/tasks/Provider.ts"
 import type { JsonSchema } from "../../domain/tasks/Task.ts"
@@ -58,8 +58,9 @@ import {
 } from "./Comparisons/rows.ts"
 import { checkInstructions } from "./checkInstructions.ts"
 import { CompiledSchemas } from "./CompiledSchemas.ts"
+import { countOverlap } from "./Datasets/countOverlap.ts"
 import { countCompared } from "./Datasets/heldOut.ts"
-import { findVersion, getVersion } from "./Datasets/versionRows.ts"
+import { findVersion, getVersion, type VersionRow } from "./Datasets/versionRows.ts"
 import { Providers } from "./Providers.ts"
 import { getRelease } from "./Releases/rows.ts"
 import { Tasks } from "./Tasks.ts"
@@ -184,6 +185,62 @@ export class Comparisons extends Context.Service<
             }
           })
 
+        /** The benchmark to store. Its dataset belongs to another task with the same schemas. */
+        const toBenchmark = Effect.fnUntraced(function* (org_id: OrgId, task_id: TaskId, id: DatasetId) {
+          const benchmark = yield* Effect.orDie(findVersion(sql, org_id, id))
+          if (benchmark === undefined) return yield* noBenchmark
+          const task = yield* findTask(sql, org_id, task_id)
+          const other = yield* findTask(sql, org_id, benchmark.task_id)
+          const isAlike =
+            task.input_schema_digest === other.input_schema_digest &&
+            task.answer_schema_digest === other.answer_schema_digest
+          if (benchmark.task_id === task_id || !isAlike) {
+            return yield* benchmarkFault(
+              benchmark.task_id === task_id
+                ? "is a version of the task's own dataset, which prompts use; name a dataset of another task"
+                : "is of a task with other schemas"
+            )
+          }
+          if (benchmark.example_count > MAX_BENCHMARK) {
+            return yield* benchmarkFault(`has more than ${MAX_BENCHMARK.toLocaleString("en-US")} examples`)
+          }
+          const hold_out: HoldOut = { kind: "benchmark", dataset_id: id, task_id: benchmark.task_id }
+          return hold_out
+        })
+
+        /** Refuses a benchmark that has inputs of these versions, which the sides see. Returns what was checked. */
+        const requireApart = Effect.fnUntraced(function* (
+          org_id: OrgId,
+          benchmark: VersionRow,
+          versions: Arr.NonEmptyReadonlyArray<VersionRow>
+        ) {
+          const overlap = yield* Effect.orDie(countOverlap(sql, org_id, benchmark, versions))
+          if (overlap > 0) {
+            return yield* benchmarkFault(
+              `has ${overlap} inputs that the dataset of the candidate or of the live release has too; remove them from one of both`
+            )
+          }
+          return versionsKey(versions)
+        })
+
+        /** Checks a benchmark before the task is locked, because that reads all of its examples. */
+        const checkAhead = Effect.fnUntraced(function* (
+          org_id: OrgId,
+          task_id: TaskId,
+          hold_out: HoldOut,
+          candidate_id: DatasetId | undefined
+        ) {
+          if (hold_out.kind !== "benchmark") return undefined
+          const { dataset_id, live_release_id } = yield* findTask(sql, org_id, task_id)
+          const live = yield* Effect.orDie(getRelease(sql, org_id, live_release_id))
+          const ids = [candidate_id ?? dataset_id, live.dataset_id].filter((id) => id !== null)
+          const benchmark = yield* Effect.orDie(findVersion(sql, org_id, hold_out.dataset_id))
+          const found = yield* Effect.orDie(Effect.forEach(ids, (id) => findVersion(sql, org_id, id)))
+          const versions = found.filter((version) => version !== undefined)
+          if (benchmark === undefined || !Arr.isReadonlyArrayNonEmpty(versions)) return undefined
+          return yield* requireApart(org_id, benchmark, versions)
+        })
+
         /** Counts the examples of a split before the task is locked, because that reads the whole version. */
         const countAhead = Effect.fnUntraced(function* (org_id: OrgId, task_id: TaskId, hold_out: HoldOut) {
           if (hold_out.kind !== "split") return undefined
@@ -301,9 +358,13 @@ export class Comparisons extends Context.Service<
             yield* usage.requireCapacity(org_id)
             yield* tasks.vetProvider(candidate.provider, "#/candidate/provider")
             yield* tasks.vetProvider(asked?.provider, "#/judge/provider")
-            const hold_out = withHoldOutDefaults(held)
+            const hold_out =
+              held?.kind === "benchmark"
+                ? yield* toBenchmark(org_id, task_id, held.dataset_id)
+                : withHoldOutDefaults(held)
             const judge = yield* toJudge(asked)
             const counted = yield* countAhead(org_id, task_id, hold_out)
+            const apart = yield* checkAhead(org_id, task_id, hold_out, candidate.dataset_id)
             const now = yield* clock.now
             return yield* atomically(
               Effect.gen(function* () {
@@ -331,11 +392,20 @@ export class Comparisons extends Context.Service<
                 const provider =
                   candidate.provider === undefined ? task.provider : withProviderDefaults(candidate.provider)
                 const live = yield* getRelease(sql, org_id, task.live_release_id)
+                const compared =
+                  hold_out.kind === "benchmark" ? yield* getVersion(sql, org_id, hold_out.dataset_id) : newest
+                if (hold_out.kind === "benchmark") {
+                  const seen =
+                    live.dataset_id === null ? [] : [yield* getVersion(sql, org_id, live.dataset_id)]
+                  const versions = [candidateVersion, ...seen] as const
+                  // Another version or release was made since it was checked.
+                  if (versionsKey(versions) !== apart) yield* requireApart(org_id, compared, versions)
+                }
                 const sides = [{ instructions, provider }, live]
                 const example_count =
                   counted?.dataset_id === newest.dataset_id
                     ? counted.count
-                    : yield* countCompared(sql, org_id, newest, hold_out)
+                    : yield* countCompared(sql, org_id, compared, hold_out)
                 const errors = [
                   ...holdOutFaults(hold_out, example_count, newest.example_count),
                   ...evaluatorFaults(task.answer_schema, evaluators, "#/evaluators"),
@@ -358,7 +428,7 @@ export class Comparisons extends Context.Service<
                   candidate_instructions: instructions,
                   candidate_provider: provider,
                   candidate_dataset_id: candidateVersion.dataset_id,
-                  dataset_id: newest.dataset_id,
+                  dataset_id: compared.dataset_id,
                   hold_out,
                   evaluators: withEvaluatorDefaults(evaluators),
                   judge,
@@ -473,6 +543,24 @@ const holdOutFaults = (hold_out: HoldOut, compared: number, all: number) =>
               : "puts every example into the test part; choose a smaller share or another seed"
         }
       ]
+
+const versionsKey = (versions: ReadonlyArray<VersionRow>): string =>
+  versions.map(({ dataset_id }) => dataset_id).join(" ")
+
+const benchmarkFault = (detail: string) =>
+  Effect.fail(
+    new InvalidComparison({
+      detail: `The benchmark ${detail}.`,
+      errors: [{ pointer: "#/hold_out/dataset_id", detail }]
+    })
+  )
+
+const noBenchmark = Effect.fail(
+  new NotFound({
+    detail: "No such dataset version.",
+    errors: [{ pointer: "#/hold_out/dataset_id", detail: "No such dataset version" }]
+  })
+)
 
 const noDataset = Effect.fail(
   new NotFound({ detail: "The task has no dataset. Create its first version before you compare." })

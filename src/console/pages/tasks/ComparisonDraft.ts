@@ -4,6 +4,7 @@ import type { NewComparison } from "../../../api/Comparisons.ts"
 import type { NewBudget } from "../../../domain/tasks/Budget.ts"
 import type { NewEvaluator } from "../../../domain/tasks/Evaluator.ts"
 import type { HoldOut } from "../../../domain/tasks/HoldOut.ts"
+import { DatasetId } from "../../../domain/Ids.ts"
 import type { JsonSchema } from "../../../domain/tasks/Task.ts"
 
 /** How one top-level field of the answers is compared. */
@@ -24,6 +25,8 @@ export interface JudgeDraft {
 /** All options. An empty text selects the default. */
 export interface ComparisonDraft {
   readonly hold_out: HoldOut["kind"]
+  /** The dataset version of a benchmark. */
+  readonly benchmark: string
   readonly test_percent: string
   readonly seed: string
   readonly fields: Readonly<Record<string, FieldDraft>>
@@ -38,6 +41,7 @@ export const emptyJudge: JudgeDraft = { base_url: "https://", model: "", api_key
 
 export const defaultDraft: ComparisonDraft = {
   hold_out: "leave_one_out",
+  benchmark: "",
   test_percent: "",
   seed: "",
   fields: {},
@@ -82,6 +86,7 @@ const isChanged = ({ kind, weight }: FieldDraft): boolean => kind !== "equal" ||
 
 /** The request that starts a comparison of the working copy with these options. */
 export const toNewComparison = ({
+  benchmark,
   budget,
   fields,
   hold_out,
@@ -104,7 +109,9 @@ export const toNewComparison = ({
     hold_out:
       hold_out === "split"
         ? { kind: hold_out, ...numberMember("test_share", test_percent, 100), ...numberMember("seed", seed) }
-        : { kind: hold_out },
+        : hold_out === "benchmark"
+          ? { kind: hold_out, dataset_id: DatasetId.make(benchmark.trim(), { disableChecks: true }) }
+          : { kind: hold_out },
     ...(Object.keys(evaluators).length === 0 ? {} : { evaluators }),
     ...(Object.keys(limits).length === 0 ? {} : { budget: limits }),
     ...(judge === undefined

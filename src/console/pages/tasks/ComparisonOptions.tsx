@@ -17,6 +17,7 @@ import {
 const holdOuts: ReadonlyArray<readonly [HoldOut["kind"], string, string]> = [
   ["leave_one_out", "Leave one out", "every example is compared, and none is answered from itself"],
   ["split", "Split", "a part of the examples is compared, and answered from the other part only"],
+  ["benchmark", "Benchmark", "the examples of another task's dataset are compared, which no prompt uses"],
   ["none", "None", "examples can be answered from themselves: it proves nothing about other inputs"]
 ]
 
@@ -67,6 +68,23 @@ export const ComparisonOptions = ({
           </label>
         ))}
       </fieldset>
+      {draft.hold_out === "benchmark" ? (
+        <Field
+          label="Dataset version of the benchmark"
+          hint="Its ID, dst_…, of another task with the same schemas."
+          error={fieldError(failure, "hold_out/dataset_id")}
+        >
+          {(props) => (
+            <input
+              {...props}
+              required
+              pattern="dst_[0-9a-f]{32}"
+              value={draft.benchmark}
+              onChange={({ target }) => set({ benchmark: target.value })}
+            />
+          )}
+        </Field>
+      ) : null}
       {draft.hold_out === "split" ? (
         <div className="field-pairs">
           <NumberField

@@ -76,6 +76,8 @@ const describeHoldOut = (hold_out: HoldOut): string => {
       return "leave one out"
     case "split":
       return `split: ${hold_out.test_share * 100} % compared, seed ${hold_out.seed}`
+    case "benchmark":
+      return `benchmark ${hold_out.dataset_id}`
     case "none":
       return "none"
   }

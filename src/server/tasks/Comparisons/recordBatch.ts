@@ -8,6 +8,7 @@ import { rowsOf } from "../../store/rows.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
 import type { ComparisonBatch, ExampleComparison } from "./compareBatch.ts"
 import { timeFromNow } from "./lease.ts"
+import { taskOfExamples } from "./rows.ts"
 
 /** Characters of results in one statement. A PostgreSQL protocol message of the client is limited to 16 MiB. */
 const MAX_STATEMENT_CHARACTERS = 2 ** 21
@@ -57,7 +58,7 @@ export const recordBatch = Effect.fnUntraced(function* (
           SELECT
           FROM dataset_examples
           WHERE dataset_examples.org_id = ${row.org_id}
-            AND dataset_examples.task_id = ${row.task_id}
+            AND dataset_examples.task_id = ${taskOfExamples(row)}
             AND dataset_examples.example_id = result.example_id
           FOR KEY SHARE SKIP LOCKED
         ) AS example

@@ -92,6 +92,10 @@ export const fromSpent = ({ calls, cost, input_tokens, output_tokens }: Spent): 
   spent_cost: cost
 })
 
+/** The task of the compared examples. */
+export const taskOfExamples = ({ hold_out, task_id }: ComparisonRow): TaskId =>
+  hold_out.kind === "benchmark" ? hold_out.task_id : task_id
+
 /** Converts a row to the API's comparison. */
 export const toComparison = (row: ComparisonRow): Comparison => ({
   id: row.comparison_id,
@@ -239,7 +243,7 @@ export const listResults = Effect.fnUntraced(function* (
         JOIN dataset_examples USING (org_id, example_id)
       WHERE org_id = ${row.org_id}
         AND comparison_id = ${row.comparison_id}
-        AND task_id = ${row.task_id}
+        AND task_id = ${taskOfExamples(row)}
         ${hasVerdict(sql, request.verdict)}
         ${beforeCursor(sql, "example_id", request.cursor)}
       ORDER BY example_id DESC
@@ -259,7 +263,7 @@ export const listResults = Effect.fnUntraced(function* (
       JOIN dataset_examples USING (org_id, example_id)
     WHERE org_id = ${row.org_id}
       AND comparison_id = ${row.comparison_id}
-      AND task_id = ${row.task_id}
+      AND task_id = ${taskOfExamples(row)}
       AND number < ${limit}
       AND (number = 1 OR sized.bytes <= ${MAX_PAGE_BYTES}::int)
     ORDER BY example_id DESC

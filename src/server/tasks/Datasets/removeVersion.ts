@@ -54,7 +54,7 @@ export const removeVersion = Effect.fnUntraced(function* (
       "This is the newest version, which the next one is based on. Create the next version without the examples, then delete this one; or delete the task."
     )
   }
-  if (yield* isCompared(sql, clock, org_id, task_id, id)) {
+  if ((yield* isCompared(sql, clock, org_id, task_id, id)) || (yield* isBenchmark(sql, org_id, id))) {
     return yield* inUse("A running comparison uses this version. Wait for it, or cancel it.")
   }
   yield* sql`
@@ -75,6 +75,17 @@ export const removeVersion = Effect.fnUntraced(function* (
 })
 
 const inUse = (detail: string) => Effect.fail(new DatasetInUse({ detail }))
+
+/** Whether a running comparison compares the version, perhaps of another task. */
+const isBenchmark = (sql: SqlClient.SqlClient, org_id: OrgId, id: DatasetId) =>
+  hasRow(sql`
+    SELECT 1 AS found
+    FROM comparisons
+    WHERE org_id = ${org_id}
+      AND status = 'running'
+      AND dataset_id = ${id}
+    LIMIT 1
+  `)
 
 /** Whether a comparison of the task is running over the version, or was cancelled and still records its last batch. */
 const isCompared = (

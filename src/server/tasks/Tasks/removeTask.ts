@@ -35,8 +35,12 @@ export const removeTask = Effect.fnUntraced(function* (
     UPDATE comparisons
     SET status = 'cancelled', failure = 'The task was deleted.', finished_at = ${toDate(now)}
     WHERE org_id = ${org_id}
-      AND task_id = ${task_id}
       AND status = 'running'
+      -- Also those of other tasks whose benchmark is a version of this one.
+      AND (
+        task_id = ${task_id}
+        OR dataset_id IN (SELECT dataset_id FROM datasets WHERE org_id = ${org_id} AND task_id = ${task_id})
+      )
   `
   yield* sql`
     DELETE FROM provider_keys

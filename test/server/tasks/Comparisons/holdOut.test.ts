@@ -4,6 +4,8 @@ import type { ComparisonDetail, NewComparison } from "../../../../src/api/Compar
 import type { ClientCalls } from "../../../../src/client/Client.ts"
 import type { ComparisonResult } from "../../../../src/domain/tasks/Comparison.ts"
 import type { ExampleId, TaskId } from "../../../../src/domain/Ids.ts"
+import { SqlClient } from "effect/sql"
+import { completed } from "../../../support/deletion.ts"
 import { eventually } from "../../../support/eventually.ts"
 import { startLearningModel } from "../../../../src/cli/demo/learningModel.ts"
 import { pointersOf, service } from "../../../support/service.ts"
@@ -35,6 +37,79 @@ const compare = Effect.fnUntraced(function* (
 layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), { excludeTestServices: true })(
   "Comparisons › hold_out",
   (it) => {
+    it.effect(
+      "a benchmark of another task is compared, and refused with the count if a side sees its inputs",
+      () =>
+        Effect.gen(function* () {
+          const { admin } = yield* createTeamClients("benchmark")
+          const { dataset, params } = yield* createSortingTask(admin, ...messages)
+          const fixed = yield* createSortingTask(
+            admin,
+            ["where is my postcard", "shipping"],
+            ["the refund is small", "billing"],
+            ["good evening", "other"]
+          )
+          const hold_out = { kind: "benchmark", dataset_id: fixed.dataset.id } as const
+          const { comparison, results } = yield* compare(admin, params, { hold_out })
+          assert.deepStrictEqual(comparison.hold_out, { ...hold_out, task_id: fixed.task.id })
+          assert.deepInclude(comparison, { dataset_id: fixed.dataset.id, example_count: 3, compared: 3 })
+          assert.sameMembers(results.map(textOf), [
+            "where is my postcard",
+            "the refund is small",
+            "good evening"
+          ])
+          assert.isTrue(results.every(({ origin }) => origin === "made"))
+          assert.isAtLeast(comparison.summary.candidate.agreed, 2)
+
+          // A correction of one of its inputs enters the task's dataset.
+          const next = yield* admin.datasets.create({
+            params,
+            payload: {
+              base_dataset_id: dataset.id,
+              examples: sortingExamples(["good evening", "other"], ["good night", "other"])
+            }
+          })
+          const refused = yield* Effect.flip(admin.comparisons.create({ params, payload: { hold_out } }))
+          assert.strictEqual(refused._tag, "INVALID_COMPARISON")
+          assert.deepStrictEqual(pointersOf(refused), ["#/hold_out/dataset_id"])
+          assert.include(JSON.stringify(refused), "has 1 inputs that the dataset")
+          // The earlier version does not have it.
+          yield* compare(admin, params, { hold_out, candidate: { dataset_id: dataset.id } })
+
+          const own = yield* Effect.flip(
+            admin.comparisons.create({
+              params,
+              payload: { hold_out: { kind: "benchmark", dataset_id: next.id } }
+            })
+          )
+          assert.include(JSON.stringify(own), "own dataset")
+          const other = yield* admin.tasks.create({
+            payload: { ...sortingTask, answer_schema: { type: "object", properties: { category: {} } } }
+          })
+          const unlike = yield* admin.datasets.create({
+            params: { id: other.id },
+            payload: { examples: sortingExamples(["hello", "other"]) }
+          })
+          const refusedUnlike = yield* Effect.flip(
+            admin.comparisons.create({
+              params,
+              payload: { hold_out: { kind: "benchmark", dataset_id: unlike.id } }
+            })
+          )
+          assert.include(JSON.stringify(refusedUnlike), "other schemas")
+
+          // With the benchmark's task go its inputs, and what was answered to them.
+          const { id } = yield* admin.tasks.remove({ params: { id: fixed.task.id } })
+          yield* completed(admin, id)
+          const sql = yield* SqlClient.SqlClient
+          const left = yield* sql`SELECT 1 FROM comparison_results WHERE comparison_id = ${comparison.id}`
+          assert.lengthOf(left, 0)
+          const kept = yield* admin.comparisons.get({ params: { id: comparison.id }, query: {} })
+          assert.deepStrictEqual(kept.results, [])
+          assert.strictEqual(kept.comparison.compared, 3)
+        })
+    )
+
     it.effect(
       "by default no example is answered from itself, and a comparison without a hold-out says so",
       () =>
