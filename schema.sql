@@ -484,6 +484,7 @@ CREATE TABLE comparisons (
   evaluators json DEFAULT '{}'::json NOT NULL,
   judge json,
   budget json DEFAULT '{"max_calls":null,"max_tokens":null,"max_cost":null,"max_failures":null}'::json NOT NULL,
+  repeats integer DEFAULT 1 NOT NULL,
   spent_calls integer DEFAULT 0 NOT NULL,
   spent_input_tokens double precision DEFAULT 0 NOT NULL,
   spent_output_tokens double precision DEFAULT 0 NOT NULL,
@@ -521,6 +522,7 @@ COMMENT ON COLUMN comparisons.hold_out IS 'Which examples are compared, and whic
 COMMENT ON COLUMN comparisons.evaluators IS 'How values of the answers are compared, by JSON pointer.';
 COMMENT ON COLUMN comparisons.judge IS 'Prompt and provider of the judge; null: none.';
 COMMENT ON COLUMN comparisons.budget IS 'Limits of what it may spend; null: no limit.';
+COMMENT ON COLUMN comparisons.repeats IS 'How often each side answers each example.';
 COMMENT ON COLUMN comparisons.spent_calls IS 'Calls to models, in all attempts.';
 COMMENT ON COLUMN comparisons.spent_input_tokens IS 'Input tokens of these calls.';
 COMMENT ON COLUMN comparisons.spent_output_tokens IS 'Output tokens of these calls.';

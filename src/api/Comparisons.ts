@@ -26,6 +26,9 @@ import {
 } from "./Problems.ts"
 import { Comment } from "./Text.ts"
 
+/** The most answers of a side to an example. */
+const MAX_REPEATS = 10
+
 export const NewComparison = Schema.Struct({
   candidate: Schema.optionalKey(
     Schema.Struct({
@@ -52,6 +55,16 @@ export const NewComparison = Schema.Struct({
   judge: Schema.optionalKey(NewJudge).annotateKey({
     description:
       "A model that decides whether an answer agrees which differs by the evaluators. Default: none; such an answer does not agree."
+  }),
+  repeats: Schema.optionalKey(
+    Schema.Int.check(
+      Schema.isBetween(
+        { minimum: 1, maximum: MAX_REPEATS },
+        { expected: `a whole number from 1 to ${MAX_REPEATS}` }
+      )
+    )
+  ).annotateKey({
+    description: `How often each side answers each example, 1 to ${MAX_REPEATS}. More than once shows the variance of the model itself, which the intervals then count. Each repeat costs as much as the first answer. Default 1.`
   }),
   budget: Schema.optionalKey(NewBudget).annotateKey({
     description: "Limits of the comparison's spending. Default: no limit."

@@ -26,6 +26,10 @@ export const Outcome = Schema.Struct({
     description:
       "Share of the top-level fields that agree by the evaluators, by their weights, 0 to 1. 0 without an answer."
   }),
+  agreed_repeats: Schema.optionalKey(Schema.Int).annotateKey({
+    description:
+      "How many of the repeated answers agree. The other members are those of the first answer. Absent without repeats."
+  }),
   verdict: Schema.NullOr(Verdict).annotateKey({
     description: "The judge's verdict. Null if the answer was not judged."
   }),
@@ -82,18 +86,32 @@ const sideLatency = Schema.Struct({
 })
 
 export const SideSummary = Schema.Struct({
-  agreed: Schema.Int.annotateKey({ description: "Examples whose answer agrees." }),
+  agreed: Schema.Int.annotateKey({
+    description: "Examples whose answer agrees; with repeats, the first answer."
+  }),
   agreement: Schema.NullOr(Schema.Finite).annotateKey({
     description:
-      "Share of compared examples whose answer agrees, 0 to 1. A failure does not agree. Null before the first."
+      "Share of compared examples whose answer agrees, 0 to 1; with repeats, of all answers. A failure does not agree. Null before the first."
   }),
   agreement_interval: Schema.Struct(bounds).annotateKey({
-    description: "95 % confidence interval of `agreement` (Wilson's score interval)."
+    description:
+      "95 % confidence interval of `agreement` (Wilson's score interval; with repeats, for as many independent answers as have the variance that was seen between the examples)."
   }),
+  repeats: Schema.NullOr(
+    Schema.Struct({
+      unstable: Schema.Int.annotateKey({
+        description: "Examples on which some of the repeated answers agree and others do not."
+      }),
+      variance: Schema.NullOr(Schema.Finite).annotateKey({
+        description:
+          "The model's own variance: that of the agreement between answers to the same example, 0 to 0.5, as a mean over the examples. Null before the first."
+      })
+    })
+  ).annotateKey({ description: "How much the repeated answers differ. Null without repeats." }),
   score: Schema.NullOr(Schema.Finite).annotateKey({
     description: "Mean `score` of the compared examples, 0 to 1. Null before the first."
   }),
-  failed: Schema.Int.annotateKey({ description: "Examples without an answer." }),
+  failed: Schema.Int.annotateKey({ description: "Failed answers: of examples, or of their repeats." }),
   input_tokens: Schema.Int.annotateKey({
     description: "Input tokens, added up as far as the provider reported them."
   }),
@@ -139,7 +157,7 @@ export const ComparisonSummary = Schema.Struct({
     ...bounds
   }).annotateKey({
     description:
-      "The candidate's agreement minus the live release's, with its 95 % confidence interval (Newcombe's method 10 for paired shares). If the interval lies wholly above 0, the candidate is better."
+      "The candidate's agreement minus the live release's, with its 95 % confidence interval (Newcombe's method 10 for paired shares; with repeats, the same method with the intervals of both sides and the correlation of their shares). If the interval lies wholly above 0, the candidate is better."
   }),
   fields: Schema.Array(
     Schema.Struct({
@@ -214,6 +232,7 @@ export const Comparison = Schema.Struct({
     description: "How values of the answers are compared, by JSON pointer. Others are compared as `equal`."
   }),
   judge: Schema.NullOr(Judge).annotateKey({ description: "What judges answers that differ. Null: nothing." }),
+  repeats: Schema.Int.annotateKey({ description: "How often each side answers each example." }),
   budget: Budget.annotateKey({ description: "Limits of its spending." }),
   spent: Spent.annotateKey({ description: "Its spending so far." }),
   example_count: Schema.Int.annotateKey({ description: "Number of examples to compare." }),

@@ -1,7 +1,7 @@
-import { Schema } from "effect"
+import { type Array as Arr, Schema } from "effect"
 import type { ComparisonSummary, Outcome, SideSummary } from "./Comparison.ts"
 import { ExampleOrigin } from "./Dataset.ts"
-import { pairedDifference, wilsonInterval } from "./wilsonInterval.ts"
+import { pairedDifference, repeatedDifference, repeatedInterval, wilsonInterval } from "./wilsonInterval.ts"
 
 /** Most fields to count. Fields after the first 100 are left out. */
 const MAX_FIELDS = 100
@@ -25,6 +25,16 @@ const Side = Schema.Struct({
 })
 type Side = typeof Side.Type
 
+const RepeatCounts = Schema.Struct({
+  /** Sum over the examples of the answers that agree. */
+  sum: Schema.Int,
+  /** Sum over the examples of the square of that number. */
+  squares: Schema.Int,
+  /** Examples on which some answers agree and others do not. */
+  unstable: Schema.Int
+})
+type RepeatCounts = typeof RepeatCounts.Type
+
 /** The stored intermediate result of a comparison. Its size grows with the fields of the answers, not with the number of examples. */
 export const ComparisonTally = Schema.Struct({
   /** Examples on which both sides agree with the expected answer, only one does, or neither does. */
@@ -34,6 +44,17 @@ export const ComparisonTally = Schema.Struct({
   neither: Schema.Int,
   candidate: Side,
   live: Side,
+  /** Absent without repeats. */
+  repeats: Schema.optionalKey(
+    Schema.Struct({
+      /** Answers of each side to each example. */
+      of: Schema.Int,
+      candidate: RepeatCounts,
+      live: RepeatCounts,
+      /** Sum over the examples of the agreeing answers of one side times those of the other. */
+      products: Schema.Int
+    })
+  ),
   /** Absent without a judge. */
   judge: Schema.optionalKey(Schema.Struct({ judged: Schema.Int, agreed: Schema.Int, failed: Schema.Int })),
   /** By the origin of the examples. */
@@ -78,9 +99,20 @@ export const emptyTally: ComparisonTally = {
   fields: []
 }
 
+const noRepeats: RepeatCounts = { sum: 0, squares: 0, unstable: 0 }
+
 /** The tally before the first example. */
-export const newTally = ({ hasJudge }: { readonly hasJudge: boolean }): ComparisonTally =>
-  hasJudge ? { ...emptyTally, judge: { judged: 0, agreed: 0, failed: 0 } } : emptyTally
+export const newTally = ({
+  hasJudge,
+  repeats = 1
+}: {
+  readonly hasJudge: boolean
+  readonly repeats?: number
+}): ComparisonTally => ({
+  ...emptyTally,
+  ...(hasJudge ? { judge: { judged: 0, agreed: 0, failed: 0 } } : {}),
+  ...(repeats === 1 ? {} : { repeats: { of: repeats, candidate: noRepeats, live: noRepeats, products: 0 } })
+})
 
 /** The outcomes of one example, with every top-level field of the expected answer and of both answers that is compared. */
 export interface ComparedExample {
@@ -88,13 +120,35 @@ export interface ComparedExample {
   readonly candidate: Outcome
   readonly live: Outcome
   readonly fields: ReadonlyArray<string>
+  /** The answers after the first one. */
+  readonly further?: ReadonlyArray<Answers>
+}
+
+/** The outcomes of both sides. */
+interface Answers {
+  readonly candidate: Outcome
+  readonly live: Outcome
+}
+
+/** An example from its answers: the outcomes are those of the first, with how many of all agree if there are several. */
+export const toComparedExample = (
+  answers: Arr.NonEmptyReadonlyArray<Answers>,
+  about: (first: Answers) => Pick<ComparedExample, "fields" | "origin">
+): ComparedExample => {
+  const [first, ...further] = answers
+  const counted = (side: keyof Answers): Outcome =>
+    further.length === 0
+      ? first[side]
+      : { ...first[side], agreed_repeats: answers.filter((answer) => answer[side].agrees).length }
+  return { candidate: counted("candidate"), live: counted("live"), further, ...about(first) }
 }
 
 /** Adds one example to a tally. */
 export const addToTally = (
   tally: ComparisonTally,
-  { candidate, fields, live, origin }: ComparedExample
+  { candidate, fields, further = [], live, origin }: ComparedExample
 ): ComparisonTally => {
+  const answers: ReadonlyArray<Answers> = [{ candidate, live }, ...further]
   const countIf = (candidateAgrees: boolean, liveAgrees: boolean) =>
     Number(candidate.agrees === candidateAgrees && live.agrees === liveAgrees)
   return {
@@ -102,11 +156,35 @@ export const addToTally = (
     candidate_only: tally.candidate_only + countIf(true, false),
     live_only: tally.live_only + countIf(false, true),
     neither: tally.neither + countIf(false, false),
-    candidate: withOutcome(tally.candidate, candidate),
-    live: withOutcome(tally.live, live),
-    ...(tally.judge === undefined ? {} : { judge: [candidate, live].reduce(withVerdict, tally.judge) }),
+    candidate: answers.reduce((side, answer) => withOutcome(side, answer.candidate), tally.candidate),
+    live: answers.reduce((side, answer) => withOutcome(side, answer.live), tally.live),
+    ...(tally.judge === undefined
+      ? {}
+      : {
+          judge: answers.flatMap((answer) => [answer.candidate, answer.live]).reduce(withVerdict, tally.judge)
+        }),
+    ...(tally.repeats === undefined ? {} : { repeats: withRepeats(tally.repeats, answers) }),
     origins: withOrigin(tally.origins, { candidate, live, origin }),
     fields: withFields(tally.fields, { candidate, fields, live })
+  }
+}
+
+const withRepeats = (
+  { candidate, live, of, products }: NonNullable<ComparisonTally["repeats"]>,
+  answers: ReadonlyArray<Answers>
+): NonNullable<ComparisonTally["repeats"]> => {
+  const agreed = (side: keyof Answers) => answers.filter((answer) => answer[side].agrees).length
+  const add = ({ squares, sum, unstable }: RepeatCounts, count: number): RepeatCounts => ({
+    sum: sum + count,
+    squares: squares + count * count,
+    unstable: unstable + Number(count > 0 && count < of)
+  })
+  const [byCandidate, byLive] = [agreed("candidate"), agreed("live")]
+  return {
+    of,
+    candidate: add(candidate, byCandidate),
+    live: add(live, byLive),
+    products: products + byCandidate * byLive
   }
 }
 
@@ -177,11 +255,26 @@ const bucketOf = (millis: number): number =>
 export const summarizeTally = (tally: ComparisonTally): ComparisonSummary => {
   const { both, candidate, candidate_only, fields, judge = null, live, live_only, neither, origins } = tally
   const total = both + candidate_only + live_only + neither
+  const { repeats } = tally
   return {
-    candidate: sideSummary(candidate, both + candidate_only, total),
-    live: sideSummary(live, both + live_only, total),
+    candidate: sideSummary(
+      candidate,
+      both + candidate_only,
+      total,
+      repeats && { ...repeats.candidate, of: repeats.of }
+    ),
+    live: sideSummary(live, both + live_only, total, repeats && { ...repeats.live, of: repeats.of }),
     verdicts: { win: candidate_only, regression: live_only, both_agree: both, neither_agrees: neither },
-    difference: pairedDifference({ both, first: candidate_only, second: live_only, neither }),
+    difference:
+      repeats === undefined
+        ? pairedDifference({ both, first: candidate_only, second: live_only, neither })
+        : repeatedDifference({
+            examples: total,
+            repeats: repeats.of,
+            first: repeats.candidate,
+            second: repeats.live,
+            products: repeats.products
+          }),
     origins: ExampleOrigin.literals.flatMap((origin) => origins.filter((entry) => entry.origin === origin)),
     warning: correctionWarning(origins, total),
     fields,
@@ -200,13 +293,33 @@ const correctionWarning = (origins: ComparisonTally["origins"], total: number): 
     : `${corrections} of ${total} compared examples are corrections, inputs that a release answered wrong. The agreement on all inputs is higher. Confirm right answers too, or compare over a benchmark.`
 }
 
-const sideSummary = (side: Side, agreed: number, compared: number): SideSummary => {
-  const answered = compared - side.failed
+const sideSummary = (
+  side: Side,
+  agreed: number,
+  compared: number,
+  repeated: (RepeatCounts & { readonly of: number }) | undefined
+): SideSummary => {
+  const answers = compared * (repeated?.of ?? 1)
+  const answered = answers - side.failed
   return {
     agreed,
-    agreement: compared === 0 ? null : agreed / compared,
-    agreement_interval: wilsonInterval(agreed, compared),
-    score: compared === 0 || side.score === undefined ? null : side.score / compared,
+    agreement: compared === 0 ? null : (repeated?.sum ?? agreed) / answers,
+    agreement_interval:
+      repeated === undefined
+        ? wilsonInterval(agreed, compared)
+        : repeatedInterval({ examples: compared, repeats: repeated.of, ...repeated }),
+    repeats:
+      repeated === undefined
+        ? null
+        : {
+            unstable: repeated.unstable,
+            variance:
+              compared === 0
+                ? null
+                : (repeated.of * repeated.sum - repeated.squares) /
+                  (repeated.of * (repeated.of - 1) * compared)
+          },
+    score: compared === 0 || side.score === undefined ? null : side.score / answers,
     failed: side.failed,
     input_tokens: side.input_tokens,
     output_tokens: side.output_tokens,

@@ -118,3 +118,69 @@ export const alwaysValidDifference = (first: Trials, second: Trials): Interval =
   const difference = first.count / first.of - second.count / second.of
   return { low: Math.max(-1, difference - margin), high: Math.min(1, difference + margin) }
 }
+
+/** Agreeing answers to examples that were each answered several times: their number per example, summed, and its squares. */
+interface RepeatedTrials {
+  readonly examples: number
+  readonly repeats: number
+  readonly sum: number
+  readonly squares: number
+}
+
+/** The variance between the examples of the share of agreeing answers. It includes what repeats of one example differ. */
+const varianceBetween = ({ examples, repeats, squares, sum }: RepeatedTrials): number =>
+  squares / (repeats * repeats * examples) - (sum / (repeats * examples)) ** 2
+
+/**
+ * The score interval of a share over examples that were each answered several times. Answers to one example resemble each other, so they
+ * count as fewer than they are: as many independent ones as would have the variance that was seen between the examples, at least one per
+ * example (Korn and Graubard, "Confidence intervals for proportions with small expected number of positive counts estimated from survey
+ * data", Survey Methodology 24, 1998, in Wilson's interval).
+ */
+export const repeatedInterval = (trials: RepeatedTrials): Interval => {
+  const { examples, repeats, sum } = trials
+  const share = examples === 0 ? 0 : sum / (repeats * examples)
+  // Every answer agrees, or none: it is known of as many inputs as there are examples.
+  if (share === 0 || share === 1) return wilsonInterval(share * examples, examples)
+  const variance = Math.max(varianceBetween(trials), (share * (1 - share)) / repeats)
+  const independent = (share * (1 - share) * examples) / variance
+  return wilsonInterval(share * independent, independent)
+}
+
+/**
+ * The difference of the shares of two sides that answered the same examples several times, first minus second, with its interval: those of
+ * both sides combined by the correlation of their shares, as in `pairedDifference` (Zou and Donner, "Construction of confidence limits about
+ * effect measures", Statistics in Medicine 27, 2008). `products`: sum over the examples of the agreeing answers of one times the other.
+ */
+export const repeatedDifference = ({
+  examples,
+  first,
+  products,
+  repeats,
+  second
+}: {
+  readonly examples: number
+  readonly repeats: number
+  readonly first: Pick<RepeatedTrials, "squares" | "sum">
+  readonly second: Pick<RepeatedTrials, "squares" | "sum">
+  readonly products: number
+}): Interval & { readonly value: number } => {
+  if (examples === 0) return { value: 0, low: -1, high: 1 }
+  const sideOf = (side: Pick<RepeatedTrials, "squares" | "sum">) => {
+    const trials = { examples, repeats, squares: side.squares, sum: side.sum }
+    const share = side.sum / (repeats * examples)
+    return { share, variance: varianceBetween(trials), ...repeatedInterval(trials) }
+  }
+  const [one, two] = [sideOf(first), sideOf(second)]
+  const scale = Math.sqrt(Math.max(0, one.variance * two.variance))
+  const covariance = products / (repeats * repeats * examples) - one.share * two.share
+  const correlation = scale === 0 ? 0 : Math.max(-1, Math.min(1, covariance / scale))
+  const margin = (up: number, down: number) =>
+    Math.sqrt(Math.max(0, up * up - 2 * correlation * up * down + down * down))
+  const value = one.share - two.share
+  return {
+    value,
+    low: value - margin(one.share - one.low, two.high - two.share),
+    high: value + margin(one.high - one.share, two.share - two.low)
+  }
+}

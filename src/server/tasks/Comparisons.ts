@@ -32,7 +32,7 @@ import { dieOnDatabaseError, isDatabaseUnavailable } from "../store/databaseErro
 import { atomic } from "../store/transaction.ts"
 import { type Page, toPage } from "../store/Pagination.ts"
 import { StoreClock } from "../store/StoreClock.ts"
-import { budgetFaults } from "./Comparisons/budgetFaults.ts"
+import { budgetFaults, repeated } from "./Comparisons/budgetFaults.ts"
 import { type BatchContext, compareBatch, loadJob } from "./Comparisons/compareBatch.ts"
 import { ExampleCompared } from "./Comparisons/ExampleCalls.ts"
 import {
@@ -351,7 +351,7 @@ export class Comparisons extends Context.Service<
           }, dieOnDatabaseError),
           create: Effect.fn("Comparisons.create")(function* (
             task_id,
-            { budget = {}, candidate = {}, evaluators = {}, hold_out: held, judge: asked }
+            { budget = {}, candidate = {}, evaluators = {}, hold_out: held, judge: asked, repeats = 1 }
           ) {
             const principal = yield* Authorized("tasks.write")
             const { actor, org_id } = principal
@@ -409,7 +409,7 @@ export class Comparisons extends Context.Service<
                 const errors = [
                   ...holdOutFaults(hold_out, example_count, newest.example_count),
                   ...evaluatorFaults(task.answer_schema, evaluators, "#/evaluators"),
-                  ...budgetFaults(budget, sides, judge, task.answer_schema, "#/budget")
+                  ...budgetFaults(budget, repeated(sides, repeats), judge, task.answer_schema, "#/budget")
                 ]
                 if (errors.length > 0) {
                   return yield* new InvalidComparison({
@@ -433,12 +433,13 @@ export class Comparisons extends Context.Service<
                   evaluators: withEvaluatorDefaults(evaluators),
                   judge,
                   budget: withBudgetDefaults(budget),
+                  repeats,
                   ...fromSpent(nothingSpent),
                   status: "running",
                   example_count,
                   compared: 0,
                   last_example_id: null,
-                  tally: newTally({ hasJudge: judge !== null }),
+                  tally: newTally({ hasJudge: judge !== null, repeats }),
                   lease_epoch: 0,
                   created_at: now,
                   created_by_id: actor.id,

@@ -4,6 +4,8 @@ import {
   alwaysValidDifference,
   independentDifference,
   pairedDifference,
+  repeatedDifference,
+  repeatedInterval,
   wilsonInterval
 } from "../../../src/domain/tasks/wilsonInterval.ts"
 
@@ -100,6 +102,118 @@ describe("pairedDifference", () => {
         assert.isAtLeast(one.high, one.value)
       })
     )
+  })
+
+  /** Sums of repeated answers, from how many agree on each example. */
+  const sumsOf = (counts: ReadonlyArray<number>) => ({
+    sum: counts.reduce((total, count) => total + count, 0),
+    squares: counts.reduce((total, count) => total + count * count, 0)
+  })
+
+  it("the interval of repeated answers has the coverage that it claims, and the one of single answers has not", () => {
+    const random = seededRandom(20261127)
+    const [examples, repeats, experiments] = [80, 5, 1_000]
+    let [covered, naive] = [0, 0]
+    for (let experiment = 0; experiment < experiments; experiment++) {
+      // Most inputs are always answered right, or never: the mean is 0.6.
+      const counts = Array.from({ length: examples }, () => {
+        const kind = random()
+        const share = kind < 0.5 ? 1 : kind < 0.8 ? 0 : 0.5
+        return Array.from({ length: repeats }, () => Number(random() < share)).reduce(
+          (total, one) => total + one,
+          0
+        )
+      })
+      const { high, low } = repeatedInterval({ examples, repeats, ...sumsOf(counts) })
+      covered += Number(low <= 0.6 && high >= 0.6)
+      const single = wilsonInterval(sumsOf(counts).sum, examples * repeats)
+      naive += Number(single.low <= 0.6 && single.high >= 0.6)
+    }
+    assert.isAbove(covered / experiments, 0.93)
+    assert.isBelow(covered / experiments, 0.975)
+    assert.isBelow(naive / experiments, 0.75)
+  })
+
+  it("the difference of repeated answers covers the true one, and is recomputed from the shares of each example", () => {
+    const random = seededRandom(20261128)
+    const [examples, repeats, experiments] = [60, 3, 600]
+    let covered = 0
+    for (let experiment = 0; experiment < experiments; experiment++) {
+      const pairs = Array.from({ length: examples }, () => {
+        const hard = random() < 0.5
+        const answersOf = (share: number) =>
+          Array.from({ length: repeats }, () => Number(random() < share)).reduce(
+            (total, one) => total + one,
+            0
+          )
+        return [answersOf(hard ? 0.4 : 1), answersOf(hard ? 0.2 : 1)] as const
+      })
+      const first = pairs.map(([one]) => one)
+      const second = pairs.map(([, two]) => two)
+      const difference = repeatedDifference({
+        examples,
+        repeats,
+        first: sumsOf(first),
+        second: sumsOf(second),
+        products: pairs.reduce((total, [one, two]) => total + one * two, 0)
+      })
+      covered += Number(difference.low <= 0.1 && difference.high >= 0.1)
+      if (experiment > 0) continue
+      const mean = (values: ReadonlyArray<number>) =>
+        values.reduce((total, one) => total + one, 0) / values.length
+      const shares = (counts: ReadonlyArray<number>) => counts.map((count) => count / repeats)
+      const boundsOf = (counts: ReadonlyArray<number>) => {
+        const share = mean(shares(counts))
+        const variance = Math.max(
+          mean(shares(counts).map((one) => (one - share) ** 2)),
+          (share * (1 - share)) / repeats
+        )
+        const of = (share * (1 - share) * examples) / variance
+        const [z, middle] = [1.959963984540054, share + 1.959963984540054 ** 2 / (2 * of)]
+        const spread = z * Math.sqrt((share * (1 - share)) / of + z ** 2 / (4 * of * of))
+        return {
+          share,
+          low: (middle - spread) / (1 + z ** 2 / of),
+          high: (middle + spread) / (1 + z ** 2 / of)
+        }
+      }
+      const [one, two] = [boundsOf(first), boundsOf(second)]
+      const centered = pairs.map(([a, b]) => [a / repeats - one.share, b / repeats - two.share] as const)
+      const correlation =
+        mean(centered.map(([a, b]) => a * b)) /
+        Math.sqrt(mean(centered.map(([a]) => a * a)) * mean(centered.map(([, b]) => b * b)))
+      const margin = (up: number, down: number) =>
+        Math.sqrt(up * up - 2 * correlation * up * down + down * down)
+      assert.closeTo(difference.value, one.share - two.share, 1e-12)
+      assert.closeTo(
+        difference.low,
+        difference.value - margin(one.share - one.low, two.high - two.share),
+        1e-9
+      )
+      assert.closeTo(
+        difference.high,
+        difference.value + margin(one.high - one.share, two.share - two.low),
+        1e-9
+      )
+    }
+    assert.isAbove(covered / experiments, 0.92)
+  })
+
+  it("answers that all agree are known of as many inputs as there are examples", () => {
+    assert.deepStrictEqual(
+      repeatedInterval({ examples: 10, repeats: 5, ...sumsOf(Array(10).fill(5)) }),
+      wilsonInterval(10, 10)
+    )
+    const none = { examples: 0, repeats: 5, sum: 0, squares: 0 }
+    assert.deepStrictEqual(repeatedInterval(none), { low: 0, high: 1 })
+    const noDifference = repeatedDifference({
+      examples: 0,
+      repeats: 5,
+      first: none,
+      second: none,
+      products: 0
+    })
+    assert.deepStrictEqual(noDifference, { value: 0, low: -1, high: 1 })
   })
 
   it("who looks after every answer is misled by the usual interval, and by the always valid one at most 1 time in 20", () => {

@@ -25,6 +25,8 @@ export interface JudgeDraft {
 /** All options. An empty text selects the default. */
 export interface ComparisonDraft {
   readonly hold_out: HoldOut["kind"]
+  /** Answers of each side to each example. */
+  readonly repeats: string
   /** The dataset version of a benchmark. */
   readonly benchmark: string
   readonly test_percent: string
@@ -42,6 +44,7 @@ export const emptyJudge: JudgeDraft = { base_url: "https://", model: "", api_key
 export const defaultDraft: ComparisonDraft = {
   hold_out: "leave_one_out",
   benchmark: "",
+  repeats: "",
   test_percent: "",
   seed: "",
   fields: {},
@@ -91,6 +94,7 @@ export const toNewComparison = ({
   fields,
   hold_out,
   judge,
+  repeats,
   seed,
   test_percent
 }: ComparisonDraft): NewComparison => {
@@ -112,6 +116,7 @@ export const toNewComparison = ({
         : hold_out === "benchmark"
           ? { kind: hold_out, dataset_id: DatasetId.make(benchmark.trim(), { disableChecks: true }) }
           : { kind: hold_out },
+    ...numberMember("repeats", repeats),
     ...(Object.keys(evaluators).length === 0 ? {} : { evaluators }),
     ...(Object.keys(limits).length === 0 ? {} : { budget: limits }),
     ...(judge === undefined

@@ -105,6 +105,14 @@ export const ComparisonOptions = ({
           />
         </div>
       ) : null}
+      <NumberField
+        label="Answers to each example"
+        hint="1 to 10. More than one shows how much the model itself varies; each costs as much. Defaults to 1."
+        error={fieldError(failure, "repeats")}
+        step={1}
+        value={draft.repeats}
+        onChange={(repeats) => set({ repeats })}
+      />
       {fields.length === 0 ? null : (
         <fieldset className="field">
           <legend className="legend">Fields of the answers</legend>

@@ -5,7 +5,7 @@ import { UntrustedText } from "../../ui/UntrustedText.tsx"
 
 /** The settings of a comparison, and its spending. */
 export const ComparisonSettings = ({ comparison }: { readonly comparison: Comparison }) => {
-  const { budget, evaluators, hold_out, judge, spent, summary } = comparison
+  const { budget, evaluators, hold_out, judge, repeats, spent, summary } = comparison
   const limits = Object.entries(budget).flatMap(([name, limit]) =>
     limit === null ? [] : [`${limit.toLocaleString("en")} ${name.replace("max_", "")}`]
   )
@@ -22,6 +22,16 @@ export const ComparisonSettings = ({ comparison }: { readonly comparison: Compar
           <dt>Hold-out</dt>
           <dd>{describeHoldOut(hold_out)}</dd>
         </div>
+        {repeats === 1 ? null : (
+          <div>
+            <dt>Repeats</dt>
+            <dd>
+              {repeats} answers to each example; they differ from one another on{" "}
+              {(summary.candidate.repeats?.unstable ?? 0).toLocaleString("en")} examples of the candidate and{" "}
+              {(summary.live.repeats?.unstable ?? 0).toLocaleString("en")} of the live release
+            </dd>
+          </div>
+        )}
         <div>
           <dt>Spent</dt>
           <dd>

@@ -19,6 +19,10 @@ const callsModel = ({ provider }: Side): boolean => provider.kind !== "examples"
 export const callsOf = (sides: ReadonlyArray<Side>, judge: Judge | null): number =>
   sides.filter(callsModel).length + (judge === null ? 0 : sides.length)
 
+/** The sides of an example that each answers so many times. */
+export const repeated = <Side>(sides: ReadonlyArray<Side>, repeats: number): ReadonlyArray<Side> =>
+  Array.from({ length: repeats }, () => sides).flat()
+
 /** Returns the limits of a budget that are below the spending of one example. `at` is the budget's pointer in the request. */
 export const budgetFaults = (
   { max_calls, max_cost, max_failures, max_tokens }: NewBudget,

@@ -2,7 +2,7 @@ import { Array as Arr, Effect, Option, Semaphore } from "effect"
 import type { SqlClient } from "effect/sql"
 import { compareAnswers } from "../../../domain/tasks/Agreement.ts"
 import type { Outcome } from "../../../domain/tasks/Comparison.ts"
-import { addToTally, type ComparedExample } from "../../../domain/tasks/ComparisonTally.ts"
+import { addToTally, type ComparedExample, toComparedExample } from "../../../domain/tasks/ComparisonTally.ts"
 import type { CompiledSchema } from "../../../domain/tasks/CompiledSchema.ts"
 import type { Example } from "../../../domain/tasks/Dataset.ts"
 import type { DatasetId } from "../../../domain/Ids.ts"
@@ -18,7 +18,7 @@ import { getRelease } from "../Releases/rows.ts"
 import { readSchemas } from "../Tasks/rows.ts"
 import type { ExampleCall, ExampleCalls } from "./ExampleCalls.ts"
 import { judgeAnswer, type ReadyJudge } from "./judgeAnswer.ts"
-import { callsOf } from "./budgetFaults.ts"
+import { callsOf, repeated } from "./budgetFaults.ts"
 import { type ComparisonRow, fromSpent } from "./rows.ts"
 import { describeSpent, ExampleSpending, makeSpending } from "./Spending.ts"
 
@@ -118,7 +118,7 @@ export const compareBatch = Effect.fnUntraced(function* (
     provider: row.candidate_provider,
     dataset_id: row.candidate_dataset_id
   }
-  const spending = makeSpending(sql, row, callsOf([candidate, job.live], row.judge))
+  const spending = makeSpending(sql, row, callsOf(repeated([candidate, job.live], row.repeats), row.judge))
   let started = 0
   let characters = 0
   let isFull = false
@@ -148,10 +148,11 @@ export const compareBatch = Effect.fnUntraced(function* (
     const calls: Array<ExampleCall> = []
     const answer = (name: ExampleCall["side"], side: Side) =>
       outcomeOf(providers, job, side, example, spent, (call) => calls.push({ side: name, ...call }))
-    const [byCandidate, byLive] = yield* Effect.all(
-      [answer("candidate", candidate), answer("live", job.live)],
-      { concurrency: 2 }
-    ).pipe(
+    const answerOnce = Effect.map(
+      Effect.all([answer("candidate", candidate), answer("live", job.live)], { concurrency: 2 }),
+      ([byCandidate, byLive]) => ({ candidate: byCandidate, live: byLive })
+    )
+    const answers = yield* Effect.replicateEffect(answerOnce, row.repeats).pipe(
       Effect.onExit((exit) =>
         Effect.andThen(
           onCompared({
@@ -163,15 +164,21 @@ export const compareBatch = Effect.fnUntraced(function* (
           }),
           spending.record(
             spent,
-            exit._tag === "Success" ? exit.value.filter((outcome) => outcome.answer === null).length : 0
+            exit._tag === "Success"
+              ? exit.value.flatMap(({ candidate, live }) => [candidate, live]).filter(isFailed).length
+              : 0
           )
         )
       )
     )
-    characters += JSON.stringify([byCandidate.answer, byLive.answer]).length
-    const fields = fieldsOf(job, example, byCandidate, byLive)
+    if (!Arr.isArrayNonEmpty(answers)) return Option.none()
     const { origin } = example
-    return Option.some<ExampleComparison>({ example, origin, candidate: byCandidate, live: byLive, fields })
+    const compared = toComparedExample(answers, (first) => ({
+      origin,
+      fields: fieldsOf(job, example, first.candidate, first.live)
+    }))
+    characters += JSON.stringify([compared.candidate.answer, compared.live.answer]).length
+    return Option.some<ExampleComparison>({ example, ...compared })
   })
   const compareOrCancel = (example: Example) =>
     Effect.raceFirst(
@@ -206,6 +213,8 @@ export const compareBatch = Effect.fnUntraced(function* (
   }
   return batch
 })
+
+const isFailed = ({ answer }: Outcome): boolean => answer === null
 
 const outcomeOf = (
   providers: Providers["Service"],

@@ -49,6 +49,8 @@ const ComparisonRow = Schema.Struct({
   evaluators: Evaluators,
   judge: Schema.NullOr(Judge),
   budget: Budget,
+  /** How often each side answers each example. */
+  repeats: Schema.Int,
   ...spentColumns,
   status: ComparisonStatus,
   example_count: Schema.Int,
@@ -111,6 +113,7 @@ export const toComparison = (row: ComparisonRow): Comparison => ({
   hold_out: row.hold_out,
   evaluators: row.evaluators,
   judge: row.judge,
+  repeats: row.repeats,
   budget: row.budget,
   spent: toSpent(row),
   example_count: row.example_count,
@@ -188,13 +191,13 @@ export const isCancelled = (sql: SqlClient.SqlClient, { comparison_id, org_id }:
 export const insertComparison = (sql: SqlClient.SqlClient, row: ComparisonRow) => sql`
   INSERT INTO comparisons (
     org_id, comparison_id, task_id, task_revision, live_release_id, candidate_instructions, candidate_provider,
-    candidate_dataset_id, dataset_id, hold_out, evaluators, judge, budget, status, example_count, tally, created_at, created_by_id, created_by_name
+    candidate_dataset_id, dataset_id, hold_out, evaluators, judge, budget, repeats, status, example_count, tally, created_at, created_by_id, created_by_name
   )
   VALUES (
     ${row.org_id}, ${row.comparison_id}, ${row.task_id}, ${row.task_revision}, ${row.live_release_id},
     ${row.candidate_instructions}, ${JSON.stringify(row.candidate_provider)}, ${row.candidate_dataset_id}, ${row.dataset_id},
     ${JSON.stringify(row.hold_out)}, ${JSON.stringify(row.evaluators)},
-    ${row.judge === null ? null : JSON.stringify(row.judge)}, ${JSON.stringify(row.budget)},
+    ${row.judge === null ? null : JSON.stringify(row.judge)}, ${JSON.stringify(row.budget)}, ${row.repeats},
     ${row.status}, ${row.example_count}, ${JSON.stringify(row.tally)}, ${toDate(row.created_at)}, ${row.created_by_id},
     ${row.created_by_name}
   )

@@ -64,8 +64,10 @@ const datasetDeleted = Effect.fail(
 const defeatOf = ({ candidate, live }: ComparisonSummary): string | undefined => {
   if (candidate.agreement === null || live.agreement === null) return undefined
   if (candidate.latency_ms === null) return "The candidate has no answer for any of the examples."
-  return candidate.agreed < live.agreed
-    ? `The candidate agreed with ${candidate.agreed} examples, the live release with ${live.agreed}.`
+  return candidate.agreement < live.agreement
+    ? candidate.repeats === null
+      ? `The candidate agreed with ${candidate.agreed} examples, the live release with ${live.agreed}.`
+      : `The candidate's agreement is ${candidate.agreement.toFixed(3)}, that of the live release ${live.agreement.toFixed(3)}.`
     : undefined
 }
 

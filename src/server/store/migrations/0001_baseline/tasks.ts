@@ -212,6 +212,7 @@ CREATE TABLE comparisons (
   evaluators json NOT NULL DEFAULT '{}', -- How values of the answers are compared, by JSON pointer.
   judge json, -- Prompt and provider of the judge; null: none.
   budget json NOT NULL DEFAULT '{"max_calls":null,"max_tokens":null,"max_cost":null,"max_failures":null}', -- Limits of what it may spend; null: no limit.
+  repeats integer NOT NULL DEFAULT 1, -- How often each side answers each example.
   spent_calls integer NOT NULL DEFAULT 0, -- Calls to models, in all attempts.
   spent_input_tokens double precision NOT NULL DEFAULT 0, -- Input tokens of these calls.
   spent_output_tokens double precision NOT NULL DEFAULT 0, -- Output tokens of these calls.
