@@ -86,6 +86,7 @@ const review = (at: SeededOrg): ReadonlyArray<PageCase> => [
   { path: `/feedback/${at.feedback_id}`, shows: "Protected values were removed", open: [press(/^Reject/)] },
   { path: `/promotion/${at.task_id}`, shows: "examples added" },
   { path: "/sessions", shows: /ticket: 4711/, open: [press("Export")], onPhone: true },
+  { path: "/executions", shows: "Nothing to resolve", onPhone: true },
   { path: "/search?text=onload", shows: /svg/, onPhone: true },
   { path: `/sessions/${at.session_id}`, shows: "1-look-up", open: [press("Close session")] },
   { path: "/grants", shows: "No active grants" },

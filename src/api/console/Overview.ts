@@ -100,12 +100,19 @@ export type FeedbackOverview = typeof FeedbackOverview.Type
 /** Completed deliveries. */
 const deliveryCounts = { delivered: Schema.Int, failed: Schema.Int }
 
+/** Deliveries that are queued or retried. */
+const waitingCounts = {
+  waiting: Schema.Int,
+  /** When the oldest of them was created. Null: there are none. */
+  oldest_waiting_at: Schema.NullOr(Timestamp)
+}
+
 /** How webhooks were delivered. */
 export const DeliveryOverview = Schema.Struct({
-  total: Schema.Struct(deliveryCounts),
+  total: Schema.Struct({ ...deliveryCounts, ...waitingCounts }),
   /** Every day of the period, oldest first, by the day of the event. */
   days: Schema.Array(Schema.Struct({ day: Day, ...deliveryCounts })),
-  /** Endpoints whose last attempts failed, then those with the most failed deliveries. */
+  /** Active endpoints whose last attempts failed, those with the most waiting deliveries first, then those with the most failed ones. */
   failing: Schema.Array(
     Schema.Struct({
       id: EndpointId,
@@ -113,6 +120,7 @@ export const DeliveryOverview = Schema.Struct({
       description: Schema.NullOr(Schema.String),
       active: Schema.Boolean,
       ...deliveryCounts,
+      ...waitingCounts,
       consecutive_failures: Schema.Int,
       cooldown_until: Schema.NullOr(Timestamp)
     })
@@ -120,7 +128,61 @@ export const DeliveryOverview = Schema.Struct({
 }).annotate({ identifier: "DeliveryOverview" })
 export type DeliveryOverview = typeof DeliveryOverview.Type
 
-/** The parts of the start page, one operation per scope. */
+/** How close a deadline is that an alert names, in minutes. */
+export const DUE_SOON_MINUTES = 15
+
+/** The most approvals that an alert counts. One more tells that there are more. */
+export const MAX_ALERT_COUNT = 99
+
+/** Consecutive failures from which an endpoint or a collector counts as failing: one failed attempt is no alert. */
+export const FAILING_ATTEMPTS = 5
+
+/** Share of a limit from which its use is an alert. */
+export const NEAR_LIMIT = 0.8
+
+/** A webhook endpoint or a collector that fails, or whose queue is nearly full. */
+const FailingDestination = {
+  /** When its attempts began to fail. Null: they succeed, but its queue is nearly full. */
+  failing_since: Schema.NullOr(Timestamp),
+  /** The share of its queue that is used, from 0 to 1. */
+  queue_use: Schema.Finite
+}
+
+/**
+ * Conditions that need a person now, for the strip on top of every page. A part is null if the key lacks its scope. Read often, so each
+ * statement has a limit.
+ */
+export const Alerts = Schema.Struct({
+  /** Counts up to `MAX_ALERT_COUNT` + 1. */
+  approvals: Schema.NullOr(
+    Schema.Struct({
+      escalated: Schema.Int,
+      /** Due within `DUE_SOON_MINUTES`. */
+      due_soon: Schema.Int,
+      /** The nearest deadline of the pending approvals. */
+      next_due_at: Schema.NullOr(Timestamp),
+      /** Executions whose outcome is unknown and that the key may resolve. */
+      unknown_executions: Schema.Int
+    })
+  ),
+  endpoints: Schema.NullOr(
+    Schema.Array(
+      Schema.Struct({ id: EndpointId, name: Schema.String, waiting: Schema.Int, ...FailingDestination })
+    )
+  ),
+  collector: Schema.NullOr(Schema.Struct({ name: Schema.String, ...FailingDestination })),
+  /** Limits of stored amounts of which `NEAR_LIMIT` is used. */
+  limits: Schema.Array(
+    Schema.Struct({
+      of: Schema.Literals(["runs", "feedback", "bytes"]),
+      /** The share of the limit that is used; 1 and above: requests are refused. */
+      use: Schema.Finite
+    })
+  )
+}).annotate({ identifier: "Alerts" })
+export type Alerts = typeof Alerts.Type
+
+/** The parts of the start page, one operation per scope, and the alerts of every page. */
 export class ConsoleOverviewApi extends HttpApiGroup.make("overview")
   .add(
     HttpApiEndpoint.get("approvals", "/approvals", { query, success: ApprovalOverview }).middleware(
@@ -131,7 +193,8 @@ export class ConsoleOverviewApi extends HttpApiGroup.make("overview")
     ),
     HttpApiEndpoint.get("deliveries", "/deliveries", { query, success: DeliveryOverview }).middleware(
       requires("org_config.read")
-    )
+    ),
+    HttpApiEndpoint.get("alerts", "/alerts", { success: Alerts })
   )
   .prefix(`${CONSOLE_PATH}/overview`)
   .middleware(RequestBody)

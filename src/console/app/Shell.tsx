@@ -22,6 +22,7 @@ import { Skeleton } from "../ui/Skeleton.tsx"
 import { Toasts } from "../ui/Toasts.tsx"
 import { useAction } from "../ui/useAction.ts"
 import { useKeyboardShortcuts } from "../ui/useKeyboardShortcuts.ts"
+import { AlertCount, AlertStrip } from "./AlertStrip.tsx"
 import { CountIcon } from "./CountIcon.tsx"
 import { DocumentTitle } from "./PageTitle.tsx"
 import { PendingCount } from "./PendingCount.tsx"
@@ -130,9 +131,12 @@ export const Shell = ({ session }: { readonly session: ConsoleSession }) => {
           onNotifications={canDecide ? () => setNotificationOpen(true) : undefined}
         />
       </nav>
-      <main ref={main} id="content" className="content" tabIndex={-1}>
-        <Page path={path} session={session} />
-      </main>
+      <div className="column">
+        <AlertStrip />
+        <main ref={main} id="content" className="content" tabIndex={-1}>
+          <Page path={path} session={session} />
+        </main>
+      </div>
       <Toasts />
       {isPaletteOpen ? (
         <Suspense fallback={null}>
@@ -199,7 +203,7 @@ const NavItem = ({
   <li>
     <Link to={navPath(route)} onClick={onChoose} aria-current={active ? "page" : undefined}>
       {route.title}
-      {route.path.startsWith("/approvals") ? <PendingCount /> : null}
+      {route.path.startsWith("/approvals") ? <PendingCount /> : <AlertCount path={navPath(route)} />}
     </Link>
   </li>
 )

@@ -105,6 +105,13 @@ export const routes: ReadonlyArray<Route> = [
     ...page(() => import("../pages/grants/Grants.tsx"))
   },
   {
+    path: "/executions/:id?",
+    title: "Executions",
+    scope: "approvals.read",
+    nav: "Agents",
+    ...page(() => import("../pages/executions/Executions.tsx"))
+  },
+  {
     path: "/rules",
     title: "Rules",
     scope: "approvals.read",

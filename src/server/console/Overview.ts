@@ -2,19 +2,24 @@ import { Context, DateTime, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { Authorized } from "../../api/Authorization.ts"
 import {
+  type Alerts,
   type ApprovalOverview,
   type DeliveryOverview,
   type FeedbackOverview,
   type OverviewPeriod,
   overviewPeriods
 } from "../../api/console/Overview.ts"
+import type { Principal } from "../../domain/identity/Principal.ts"
 import type { Timestamp } from "../../domain/Time.ts"
+import { Delivery } from "../delivery/Delivery.ts"
+import { StoredUsage } from "../identity/StoredUsage.ts"
 import { StoreClock } from "../store/StoreClock.ts"
+import { readAlerts } from "./Overview/readAlerts.ts"
 import { readApprovals } from "./Overview/readApprovals.ts"
 import { readDeliveries } from "./Overview/readDeliveries.ts"
 import { readFeedback } from "./Overview/readFeedback.ts"
 
-/** The figures of the console's start page, read from counts per day. Days are in UTC and end with today. */
+/** The figures of the console's start page, read from counts per day, and the alerts of every page. Days are in UTC and end with today. */
 export class Overview extends Context.Service<
   Overview,
   {
@@ -27,6 +32,8 @@ export class Overview extends Context.Service<
     readonly deliveries: (
       period: OverviewPeriod
     ) => Effect.Effect<DeliveryOverview, never, Authorized<"org_config.read">>
+    /** What needs a person now, of what the principal may read. */
+    readonly alerts: (principal: Principal) => Effect.Effect<Alerts>
   }
 >()("countersign/server/console/Overview") {
   static readonly layer = Layer.effect(
@@ -34,6 +41,8 @@ export class Overview extends Context.Service<
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const clock = yield* StoreClock
+      const delivery = yield* Delivery
+      const usage = yield* StoredUsage
       const daysOf = (period: OverviewPeriod) =>
         Effect.map(clock.now, (now) => lastDays(now, overviewPeriods[period]))
       return Overview.of({
@@ -47,8 +56,12 @@ export class Overview extends Context.Service<
         }, Effect.orDie),
         deliveries: Effect.fn("Overview.deliveries")(function* (period) {
           const { org_id } = yield* Authorized("org_config.read")
-          return yield* readDeliveries(sql, org_id, yield* daysOf(period))
-        }, Effect.orDie)
+          return yield* readDeliveries(sql, delivery, org_id, yield* daysOf(period))
+        }, Effect.orDie),
+        alerts: Effect.fn("Overview.alerts")(
+          (principal) => readAlerts({ sql, clock, delivery, usage }, principal),
+          Effect.orDie
+        )
       })
     })
   )

@@ -4,6 +4,7 @@ import { SecureRandom } from "effect/crypto"
 import { SqlClient, type SqlError } from "effect/sql"
 import type { NotFound, NotReplayable, QueueFull } from "../../api/Problems.ts"
 import type { OrgId } from "../../domain/Ids.ts"
+import type { Timestamp } from "../../domain/Time.ts"
 import type { Channel } from "./Channel.ts"
 import { type DeliveryStats, makeDeliveryStats } from "./Delivery/DeliveryStats.ts"
 import { makeClusterDeliveryStore, makeDeliveryStore } from "./Delivery/DeliveryStore.ts"
@@ -126,6 +127,11 @@ export class Delivery extends Context.Service<
      * `endCooldown` may be needed.
      */
     readonly endCooldownHere: (org_id: OrgId, destination_id: string) => boolean
+    /** Returns when the oldest queued delivery of each destination was created, by id. Absent: nothing is queued. */
+    readonly oldestWaiting: (
+      org_id: OrgId,
+      ids: ReadonlyArray<string>
+    ) => Effect.Effect<ReadonlyMap<string, Timestamp>>
     /** Returns the health of each destination, by id. */
     readonly health: (
       org_id: OrgId,
@@ -267,6 +273,7 @@ const make = Effect.fnUntraced(function* (
       ),
     endCooldownHere: dispatcher.endCooldown,
     health: log.health,
+    oldestWaiting: log.oldestWaiting,
     nextAttempts: log.nextAttempts,
     discard: queue.discard,
     stats: makeDeliveryStats(sql, channels, shards, dispatcher, reader),

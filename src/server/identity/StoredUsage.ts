@@ -84,6 +84,10 @@ export class StoredUsage extends Context.Service<
     readonly add: (org_id: OrgId, added: Partial<StoredAmounts>) => void
     /** The current amounts; additions of other replicas may be missing for 30 seconds. */
     readonly read: (org_id: OrgId) => Effect.Effect<StoredAmounts>
+    /** The used share of each limit of the organization, 1 and above if it is reached. */
+    readonly shares: (
+      org_id: OrgId
+    ) => Effect.Effect<ReadonlyArray<{ readonly of: keyof StoredAmounts; readonly use: number }>>
     /** Writes the added amounts; a worker calls it every two seconds. Concurrent calls wait for each other. */
     readonly flush: Effect.Effect<void, SqlError.SqlError>
   }
@@ -196,6 +200,12 @@ export class StoredUsage extends Context.Service<
             : Effect.map(read(org_id), (amounts) => findReached(amounts, kind) === undefined),
         add: (org_id, added) => void pending.set(org_id, sum({ ...nothing, ...added }, pending.get(org_id))),
         read,
+        shares: (org_id) =>
+          limits.length === 0
+            ? Effect.succeed([])
+            : Effect.map(read(org_id), (amounts) =>
+                limits.map(({ limit, of }) => ({ of, use: amounts[of] / limit }))
+              ),
         flush
       })
     })

@@ -32,6 +32,9 @@ import { StoreClock } from "../store/StoreClock.ts"
 export type { Content } from "./Spans/Content.ts"
 export type { RecordedTrace } from "./Spans/OrgBuffer.ts"
 
+/** The default of `queueLimit`, in spans. */
+export const SPAN_QUEUE_LIMIT = 10_000
+
 /** Options of span export; omitted ones use the contract's defaults. */
 export interface SpansOptions {
   /** Share of traces that are exported, 0 to 1. Default 1. */
@@ -127,7 +130,7 @@ const make = Effect.fnUntraced(function* (options: SpansOptions) {
   const recentPayloads = yield* RecentPayloads
   const clock = yield* Clock.Clock
   const { millisUnsafe } = yield* StoreClock
-  const queueLimit = options.queueLimit ?? 10_000
+  const queueLimit = options.queueLimit ?? SPAN_QUEUE_LIMIT
   const buffer = makeSpanBuffer({
     sampling: makeSampling(options.sampleRatio ?? 1),
     queueLimit,

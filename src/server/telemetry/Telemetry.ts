@@ -31,7 +31,7 @@ import { Delivery } from "../delivery/Delivery.ts"
 import { Egress } from "../egress/Egress.ts"
 import { invalidUrl } from "../egress/invalidUrl.ts"
 import { SecretBox } from "../secrets/SecretBox.ts"
-import { Spans } from "./Spans.ts"
+import { SPAN_QUEUE_LIMIT, Spans } from "./Spans.ts"
 import { MAX_BATCH_BYTES } from "./Spans/SpanBuffer.ts"
 import { BatchWriter } from "./Spans/BatchWriter.ts"
 import { StoreClock } from "../store/StoreClock.ts"
@@ -106,7 +106,7 @@ export class Telemetry extends Context.Service<
         const spans = yield* Spans
         const audit = yield* Audit
         const email = yield* Email
-        const deliveries = makeDeliveries(sql, delivery, audit, spans, options.queueLimit ?? 10_000)
+        const deliveries = makeDeliveries(sql, delivery, audit, spans, options.queueLimit ?? SPAN_QUEUE_LIMIT)
 
         const checkInput = Effect.fnUntraced(function* ({
           headers = {},

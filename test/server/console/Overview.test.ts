@@ -1,12 +1,17 @@
-import { assert, layer } from "@effect/vitest"
+import { assert, describe, layer } from "@effect/vitest"
 import { DateTime, Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
+import type { NewApiKey } from "../../../src/api/ApiKeys.ts"
 import { Authorized } from "../../../src/api/Authorization.ts"
 import { MAX_COUNTED_PENDING } from "../../../src/api/console/Overview.ts"
 import { bucketSeconds } from "../../../src/server/console/Overview/readApprovals.ts"
 import { KeyId, type OrgId } from "../../../src/domain/Ids.ts"
+import { toDate } from "../../../src/domain/Time.ts"
 import { Overview } from "../../../src/server/console/Overview.ts"
+import { approvalStatement } from "../../../src/server/console/Overview/readAlerts.ts"
+import { shardOf } from "../../../src/server/delivery/Delivery/shardOf.ts"
 import { ApiKeys } from "../../../src/server/identity/ApiKeys.ts"
+import { StoreClock } from "../../../src/server/store/StoreClock.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { countRows } from "../../support/counts.ts"
 import { service } from "../../support/service.ts"
@@ -15,10 +20,10 @@ import { service } from "../../support/service.ts"
 const dayAgo = (days: number) =>
   Effect.map(DateTime.now, (now) => DateTime.formatIsoDateUtc(DateTime.subtract(now, { days })))
 
-const principalOf = Effect.fnUntraced(function* (organization: string) {
+const principalOf = Effect.fnUntraced(function* (organization: string, input: Partial<NewApiKey> = {}) {
   const { key } = yield* Countersign
   const keys = yield* ApiKeys
-  return yield* keys.verify(yield* key({}, organization))
+  return yield* keys.verify(yield* key(input, organization))
 })
 
 const ada = KeyId.make(`key_${"1".padStart(32, "0")}`)
@@ -163,7 +168,12 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Overview
         Authorized("org_config.read"),
         empty
       )
-      assert.deepStrictEqual(deliveries.total, { delivered: 0, failed: 0 })
+      assert.deepStrictEqual(deliveries.total, {
+        delivered: 0,
+        failed: 0,
+        waiting: 0,
+        oldest_waiting_at: null
+      })
       assert.deepStrictEqual([deliveries.days.length, deliveries.failing], [7, []])
     }).pipe(Effect.orDie)
   )
@@ -310,7 +320,12 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Overview
         yield* countRows(mine.org_id)
         const read = Effect.provideService(overview.deliveries("7d"), Authorized("org_config.read"), mine)
         const result = yield* read
-        assert.deepStrictEqual(result.total, { delivered: 3, failed: 1 })
+        assert.deepStrictEqual(result.total, {
+          delivered: 3,
+          failed: 1,
+          waiting: 0,
+          oldest_waiting_at: null
+        })
         assert.deepStrictEqual(result.days.slice(-2), [
           { day: yesterday, delivered: 1, failed: 1 },
           { day: today, delivered: 2, failed: 0 }
@@ -324,7 +339,9 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Overview
             delivered: 1,
             failed: 1,
             consecutive_failures: 0,
-            cooldown_until: null
+            cooldown_until: null,
+            waiting: 0,
+            oldest_waiting_at: null
           }
         ])
         yield* sql`
@@ -340,6 +357,161 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Overview
         )
       }).pipe(Effect.orDie)
   )
+
+  describe("alerts", () => {
+    /** Queues deliveries of an endpoint that are due in an hour, and makes its last attempts fail. */
+    const fail = Effect.fnUntraced(function* (
+      org_id: OrgId,
+      endpoint: string,
+      waiting: number,
+      failures: number
+    ) {
+      const sql = yield* SqlClient.SqlClient
+      yield* sql`
+        INSERT INTO deliveries (org_id, destination_id, delivery_id, channel, event_id, label, status, created_at)
+        SELECT ${org_id}, ${endpoint}, 'ndl_' || lpad(n::text, 8, '0'), 'webhook', 'evt_1', 'approval.requested', 'pending', now() - (${waiting}::int - n) * interval '1 minute'
+        FROM generate_series(1, ${waiting}::int) AS n
+      `
+      yield* sql`
+        INSERT INTO delivery_queue (shard, org_id, destination_id, delivery_id, channel, event_id, due_at, attempt, first_attempt)
+        SELECT ${shardOf(endpoint)}::smallint, ${org_id}, ${endpoint}, 'ndl_' || lpad(n::text, 8, '0'), 'webhook', 'evt_1', now() + interval '1 hour', 1, 1
+        FROM generate_series(1, ${waiting}::int) AS n
+      `
+      yield* sql`
+        INSERT INTO delivery_destinations (org_id, destination_id, consecutive_failures, failing_since)
+        VALUES (${org_id}, ${endpoint}, ${failures}, now())
+      `
+    })
+
+    it.effect(
+      "an endpoint that fails again and again is one, with its waiting deliveries; one failure is none",
+      () =>
+        Effect.gen(function* () {
+          const { client } = yield* Countersign
+          const overview = yield* Overview
+          const sql = yield* SqlClient.SqlClient
+          const admin = yield* client({}, "alerts")
+          const mine = yield* principalOf("alerts")
+          const make = (name: string) =>
+            Effect.map(
+              admin.notificationEndpoints.create({
+                payload: { url: `http://127.0.0.1:9/${name}`, description: name }
+              }),
+              ({ endpoint }) => endpoint.id
+            )
+          const [orders, once, off] = yield* Effect.all([make("orders"), make("once"), make("off")])
+          assert.deepStrictEqual(yield* overview.alerts(mine), {
+            approvals: { escalated: 0, due_soon: 0, next_due_at: null, unknown_executions: 0 },
+            endpoints: [],
+            collector: null,
+            limits: []
+          })
+          yield* fail(mine.org_id, orders, 30, 5)
+          yield* fail(mine.org_id, once, 1, 1)
+          yield* fail(mine.org_id, off, 10, 50)
+          yield* admin.notificationEndpoints.update({ params: { id: off }, payload: { active: false } })
+          const { endpoints } = yield* overview.alerts(mine)
+          assert.deepStrictEqual(
+            endpoints?.map(({ id, name, waiting }) => [id, name, waiting]),
+            [[orders, "orders", 30]]
+          )
+          assert.isNotNull(endpoints?.[0]?.failing_since)
+          // The start page counts them, so that a dead endpoint is no success.
+          const { failing, total } = yield* Effect.provideService(
+            overview.deliveries("7d"),
+            Authorized("org_config.read"),
+            mine
+          )
+          assert.strictEqual(total.waiting, 41)
+          assert.deepStrictEqual(
+            failing.map(({ active, id, waiting }) => [id, active, waiting]),
+            [
+              [orders, true, 30],
+              [once, true, 1],
+              [off, false, 10]
+            ]
+          )
+          const [oldest] = yield* sql<{ readonly same: boolean }>`
+          SELECT date_trunc('milliseconds', min(created_at)) = ${toDate(total.oldest_waiting_at ?? assert.fail("some wait"))}::timestamptz AS same
+          FROM deliveries
+          WHERE org_id = ${mine.org_id}
+            AND destination_id = ${orders}
+            AND delivery_id = 'ndl_00000001'
+        `
+          assert.isTrue(oldest?.same)
+          // Another organization sees none of it, and a key without the scope neither.
+          assert.deepStrictEqual((yield* overview.alerts(yield* principalOf("calm"))).endpoints, [])
+          const reviewer = yield* principalOf("alerts", { preset: "reviewer" })
+          assert.isNull((yield* overview.alerts(reviewer)).endpoints)
+        }).pipe(Effect.orDie)
+    )
+
+    it.effect("a queue that is nearly full is one, and a collector that fails", () =>
+      Effect.gen(function* () {
+        const { client } = yield* Countersign
+        const overview = yield* Overview
+        const sql = yield* SqlClient.SqlClient
+        const admin = yield* client({}, "full")
+        const mine = yield* principalOf("full")
+        const { endpoint } = yield* admin.notificationEndpoints.create({
+          payload: { url: "http://127.0.0.1:9/slow" }
+        })
+        const collector = yield* admin.telemetryDestinations.create({
+          payload: { url: "http://127.0.0.1:9/v1/traces" }
+        })
+        yield* fail(mine.org_id, endpoint.id, 8_000, 0)
+        yield* fail(mine.org_id, collector.id, 0, 7)
+        yield* sql`UPDATE telemetry_destinations SET waiting_spans = 2500 WHERE org_id = ${mine.org_id}`
+        const alerts = yield* overview.alerts(mine)
+        assert.deepStrictEqual(
+          alerts.endpoints?.map(({ failing_since, queue_use }) => [failing_since, queue_use]),
+          [[null, 0.8]]
+        )
+        assert.strictEqual(alerts.collector?.queue_use, 0.25)
+        assert.isNotNull(alerts.collector?.failing_since)
+      }).pipe(Effect.orDie)
+    )
+
+    it.effect(
+      "escalated approvals and near deadlines are counted up to a limit, by the index of pending ones",
+      () =>
+        Effect.gen(function* () {
+          const overview = yield* Overview
+          const sql = yield* SqlClient.SqlClient
+          const mine = yield* principalOf("near")
+          yield* sql`
+          INSERT INTO approvals (
+            org_id, approval_id, session_id, step_id, tool, action_class, arguments_digest, status, stage, requested_at,
+            requested_by_id, review_deadline_at, expires_at, timeout_action
+          )
+          SELECT
+            ${mine.org_id}, 'apr_' || n, 'ses_1', n, 'mail.send', 'write', '', 'pending',
+            CASE WHEN n <= 3 THEN 'admin' ELSE 'reviewer' END, now(), 'key_agent', now(), now() + n * interval '10 minutes', 'reject'
+          FROM generate_series(1, 20000) AS n
+        `
+          yield* sql`ANALYZE approvals`
+          const { approvals } = yield* overview.alerts(mine)
+          assert.deepStrictEqual([approvals?.escalated, approvals?.due_soon], [3, 1])
+          const clock = yield* StoreClock
+          const rows = yield* sql<{ readonly "QUERY PLAN": string }>`
+          EXPLAIN (ANALYZE, TIMING OFF, COSTS OFF, SUMMARY OFF) ${approvalStatement(sql, clock, mine.org_id)}
+        `
+          const plan = rows.map((line) => line["QUERY PLAN"]).join("\n")
+          assert.notInclude(plan, "Seq Scan", plan)
+          const read = [...plan.matchAll(/approvals_inbox on approvals \S* ?\(actual rows=([\d.]+)/g)].map(
+            ([, count]) => Number(count)
+          )
+          assert.deepStrictEqual(
+            read.toSorted((a, b) => a - b),
+            [1, 1, 10_000],
+            plan
+          )
+          yield* sql`UPDATE approvals SET stage = 'admin', expires_at = now() WHERE org_id = ${mine.org_id}`
+          const after = (yield* overview.alerts(mine)).approvals
+          assert.deepStrictEqual([after?.escalated, after?.due_soon], [100, 100])
+        }).pipe(Effect.orDie)
+    )
+  })
 
   it.effect("each part needs its scope, and a period that is not offered is refused", () =>
     Effect.gen(function* () {

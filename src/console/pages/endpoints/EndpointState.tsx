@@ -26,6 +26,12 @@ export const successShare = ({ hours }: EndpointHealth): number | undefined => {
   return all === 0 ? undefined : delivered / all
 }
 
+/** Whether too many attempts of the last 24 hours failed. */
+export const isUnreliable = (health: EndpointHealth | undefined): boolean => {
+  const share = health === undefined ? undefined : successShare(health)
+  return share !== undefined && share < HEALTHY_SHARE
+}
+
 /** Rounds down, so that 100 % means that nothing failed. */
 const percent = (share: number): string => `${(Math.floor(share * 1_000) / 10).toLocaleString("en")} %`
 
@@ -66,7 +72,7 @@ export const EndpointState = ({
   if (failing !== null) return failing
   if (endpoint.consecutive_failures > 0) return <Badge tone="bad">Failing</Badge>
   const share = health === undefined ? undefined : successShare(health)
-  return share !== undefined && share < HEALTHY_SHARE ? (
+  return share !== undefined && isUnreliable(health) ? (
     <Badge tone="wait">Unreliable, {percent(share)} succeeded</Badge>
   ) : (
     <Badge tone="good">Enabled</Badge>

@@ -29,7 +29,7 @@ import { UrlField } from "../../ui/UrlField.tsx"
 import { useAction } from "../../ui/useAction.ts"
 import { DescriptionField, toDescription } from "./DescriptionField.tsx"
 import { EndpointName } from "./EndpointName.tsx"
-import { endpointHealthAtom, EndpointFigures, EndpointState } from "./EndpointState.tsx"
+import { endpointHealthAtom, EndpointFigures, EndpointState, isUnreliable } from "./EndpointState.tsx"
 import { EventsField } from "./EventsField.tsx"
 
 export const endpointsAtom = Atom.make(apiClient.notificationEndpoints.list())
@@ -75,7 +75,7 @@ export default function Endpoints() {
               </div>
             ) : (
               <ul className="cards">
-                {endpoints.map((endpoint) => (
+                {byTrouble(endpoints, healths).map((endpoint) => (
                   <EndpointCard key={endpoint.id} endpoint={endpoint} health={healths?.get(endpoint.id)} />
                 ))}
               </ul>
@@ -109,6 +109,20 @@ export default function Endpoints() {
       />
     </>
   )
+}
+
+/** Failing endpoints first, those with the most waiting deliveries before others, and disabled ones last. */
+const byTrouble = (
+  endpoints: ReadonlyArray<NotificationEndpoint>,
+  healths: ReadonlyMap<string, EndpointHealth> | undefined
+): ReadonlyArray<NotificationEndpoint> => {
+  const rankOf = (endpoint: NotificationEndpoint): number => {
+    if (!endpoint.active) return 4
+    if (endpoint.consecutive_failures > 0) return 0
+    if (isUnreliable(healths?.get(endpoint.id))) return 1
+    return endpoint.awaits_verification ? 2 : 3
+  }
+  return endpoints.toSorted((a, b) => rankOf(a) - rankOf(b) || b.pending_deliveries - a.pending_deliveries)
 }
 
 const EndpointCard = ({

@@ -6,7 +6,7 @@ import { useRefreshing } from "../../state/useRefreshing.ts"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
 import { Chart } from "../../ui/charts/Chart.tsx"
 import { Table } from "../../ui/Table.tsx"
-import { AbsoluteTime } from "../../ui/Time.tsx"
+import { AbsoluteTime, RelativeTime } from "../../ui/Time.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { Figure } from "./Figure.tsx"
 import { countText, dayLabel, daysQuery, percentage, percentText, periodQuery } from "./figures.ts"
@@ -35,6 +35,9 @@ export const DeliverySection = ({ period }: { readonly period: OverviewPeriod })
 
 const Deliveries = ({ overview: { days, failing, total } }: { readonly overview: DeliveryOverview }) => {
   const period = periodQuery(days, "to")
+  const failingNow = failing.filter(
+    ({ active, consecutive_failures }) => active && consecutive_failures > 0
+  ).length
   return (
     <>
       <div className="overview-figures">
@@ -44,11 +47,17 @@ const Deliveries = ({ overview: { days, failing, total } }: { readonly overview:
         <Figure label="Failed" to={deliveryLog({ ...period, status: "failed" })}>
           {countText(total.failed)}
         </Figure>
-        <Figure label="Success rate" to={deliveryLog(period)}>
-          {percentText(percentage(total.delivered, total.delivered + total.failed))}
+        <Figure label="Waiting" to={deliveryLog({ status: "pending" })}>
+          {countText(total.waiting)}
         </Figure>
-        <Figure label="Endpoints that fail now" to={ENDPOINTS}>
-          {countText(failing.filter(({ consecutive_failures }) => consecutive_failures > 0).length)}
+        <Figure label="Oldest waiting" to={deliveryLog({ status: "pending" })}>
+          {total.oldest_waiting_at === null ? "none" : <RelativeTime time={total.oldest_waiting_at} />}
+        </Figure>
+        <Figure label="Success rate" to={deliveryLog(period)}>
+          {percentText(percentage(total.delivered, total.delivered + total.failed + total.waiting))}
+        </Figure>
+        <Figure label="Endpoints that fail now" to={ENDPOINTS} isBad={failingNow > 0}>
+          {countText(failingNow)}
         </Figure>
       </div>
       <div className="card padded">
@@ -71,7 +80,11 @@ const Deliveries = ({ overview: { days, failing, total } }: { readonly overview:
       </div>
       {failing.length === 0 ? null : (
         <Table
-          columns={["Endpoint", "State", ...["Delivered", "Failed"].map((name) => ({ name, number: true }))]}
+          columns={[
+            "Endpoint",
+            "State",
+            ...["Delivered", "Failed", "Waiting"].map((name) => ({ name, number: true }))
+          ]}
         >
           {failing.map(
             ({
@@ -82,7 +95,8 @@ const Deliveries = ({ overview: { days, failing, total } }: { readonly overview:
               description,
               failed,
               id,
-              url_hint
+              url_hint,
+              waiting
             }) => (
               <tr key={id}>
                 <td className="clip">
@@ -98,7 +112,7 @@ const Deliveries = ({ overview: { days, failing, total } }: { readonly overview:
                     </>
                   )}
                 </td>
-                <td>
+                <td className={active && consecutive_failures > 0 ? "failing" : undefined}>
                   {stateText(active, consecutive_failures)}
                   {cooldown_until === null ? null : (
                     <>
@@ -115,6 +129,9 @@ const Deliveries = ({ overview: { days, failing, total } }: { readonly overview:
                   <Link to={deliveryLog({ ...period, status: "failed", endpoint: id })}>
                     {countText(failed)}
                   </Link>
+                </td>
+                <td className="number" data-label="Waiting">
+                  <Link to={deliveryLog({ status: "pending", endpoint: id })}>{countText(waiting)}</Link>
                 </td>
               </tr>
             )

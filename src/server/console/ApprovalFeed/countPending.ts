@@ -7,7 +7,7 @@ import { countApprovals, DEFAULT_QUORUM } from "../../../domain/approvals/Quorum
 import type { Principal } from "../../../domain/identity/Principal.ts"
 import { ApprovalRow } from "../../approvals/approvalRows.ts"
 import { textArray } from "../../store/pgArrays.ts"
-import { countOf, rowsOf } from "../../store/rows.ts"
+import { rowsOf } from "../../store/rows.ts"
 
 /** The most pending approvals that one count scans, those with the nearest deadlines. Later ones are not counted. */
 const MAX_SCANNED = 10_000
@@ -25,7 +25,7 @@ const candidateRows = rowsOf(
 
 /** Counts them up to `MAX_PENDING_COUNT`. Zero for a key that cannot decide. */
 export const countPending = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, principal: Principal) {
-  const nothing: PendingCount = { count: 0, more: false, unknown_executions: 0 }
+  const nothing: PendingCount = { count: 0, more: false }
   if (!principal.scopes.has("approvals.decide")) return nothing
   const rows = yield* candidateRows.all(countStatement(sql, principal))
   const { actor, groups, makers } = principal
@@ -39,25 +39,9 @@ export const countPending = Effect.fnUntraced(function* (sql: SqlClient.SqlClien
   }).length
   return {
     count: Math.min(count, MAX_PENDING_COUNT),
-    more: count > MAX_PENDING_COUNT || rows.length === MAX_CANDIDATES,
-    unknown_executions: yield* countOf(unknownStatement(sql, principal))
+    more: count > MAX_PENDING_COUNT || rows.length === MAX_CANDIDATES
   }
 })
-
-/** Counts the unknown executions that the principal may resolve, by their index. */
-const unknownStatement = (sql: SqlClient.SqlClient, { actor, makers, org_id }: Principal) => sql<{
-  readonly count: number
-}>`
-  SELECT count(*)::int AS count
-  FROM (
-    SELECT 1
-    FROM governed_steps
-    WHERE org_id = ${org_id}
-      AND execution = 'unknown'
-      AND claimed_by_id <> ALL(${textArray([actor.id, ...makers])}::text[])
-    LIMIT ${MAX_PENDING_COUNT + 1}::int
-  ) AS unresolved
-`
 
 /** Reads the quorum and the votes of the approvals that the principal may decide, by the index of pending approvals. */
 export const countStatement = (

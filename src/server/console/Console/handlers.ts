@@ -87,7 +87,8 @@ export const layerConsoleHandlers = Layer.mergeAll(
     handlers.handleAll({
       approvals: ({ query }) => overview.approvals(query.period),
       feedback: ({ query }) => overview.feedback(query.period),
-      deliveries: ({ query }) => overview.deliveries(query.period)
+      deliveries: ({ query }) => overview.deliveries(query.period),
+      alerts: () => Effect.flatMap(CurrentPrincipal, overview.alerts)
     })
   ),
   layerGroup(ConsoleApi, "feedback_rows", { rows: FeedbackList }, (handlers, { rows }) =>

@@ -1,8 +1,9 @@
-import { Effect, Schema } from "effect"
+import { DateTime, Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { type DeliveryOverview, OVERVIEW_ROWS } from "../../../api/console/Overview.ts"
 import { EndpointId, type OrgId } from "../../../domain/Ids.ts"
-import { TimestampFromDate } from "../../../domain/Time.ts"
+import type { Timestamp } from "../../../domain/Time.ts"
+import type { Delivery } from "../../delivery/Delivery.ts"
 import { rowsOf } from "../../store/rows.ts"
 
 const counts = { delivered: Schema.Int, failed: Schema.Int }
@@ -15,15 +16,17 @@ const endpointRows = rowsOf(
     url_hint: Schema.String,
     description: Schema.NullOr(Schema.String),
     active: Schema.Boolean,
-    ...counts,
-    consecutive_failures: Schema.Int,
-    cooldown_until: Schema.NullOr(TimestampFromDate)
+    ...counts
   })
 )
+
+/** The most endpoints that are examined; more than an organization usually has. */
+const MAX_ENDPOINTS = 100
 
 /** Reads how an organization's webhooks were delivered on the given days, which are consecutive. */
 export const readDeliveries = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
+  delivery: Delivery["Service"],
   org_id: OrgId,
   days: ReadonlyArray<string>
 ) {
@@ -37,10 +40,9 @@ export const readDeliveries = Effect.fnUntraced(function* (
       AND destination_id LIKE 'nep\\_%'
     GROUP BY delivery_counts.day
   `)
-  const failing = yield* endpointRows.all(sql`
+  const endpoints = yield* endpointRows.all(sql`
     SELECT
-      endpoint_id AS id, url_hint, description, active, coalesce(delivered, 0) AS delivered, coalesce(failed, 0) AS failed,
-      coalesce(consecutive_failures, 0) AS consecutive_failures, cooldown_until
+      endpoint_id AS id, url_hint, description, active, coalesce(delivered, 0) AS delivered, coalesce(failed, 0) AS failed
     FROM notification_endpoints
       LEFT JOIN (
         SELECT destination_id, sum(delivered)::int AS delivered, sum(failed)::int AS failed
@@ -49,24 +51,57 @@ export const readDeliveries = Effect.fnUntraced(function* (
           AND day >= ${since}::text::date
         GROUP BY destination_id
       ) AS counted ON counted.destination_id = endpoint_id
-      LEFT JOIN delivery_destinations
-        ON delivery_destinations.org_id = ${org_id}
-        AND delivery_destinations.destination_id = endpoint_id
     WHERE notification_endpoints.org_id = ${org_id}
-      AND (failed > 0 OR consecutive_failures > 0)
-    ORDER BY coalesce(consecutive_failures, 0) > 0 DESC, coalesce(failed, 0) DESC, endpoint_id
-    LIMIT ${OVERVIEW_ROWS}
+    ORDER BY endpoint_id
+    LIMIT ${MAX_ENDPOINTS}::int
   `)
+  const ids = endpoints.map(({ id }) => id)
+  const healths = yield* delivery.health(org_id, ids)
+  const oldest = yield* delivery.oldestWaiting(org_id, ids)
+  const all = endpoints.map((endpoint) => {
+    const {
+      consecutive_failures = 0,
+      cooldown_until = null,
+      pending_deliveries = 0
+    } = healths.get(endpoint.id) ?? {}
+    return {
+      ...endpoint,
+      consecutive_failures,
+      // Nothing is sent to a disabled endpoint, so it is not paused either.
+      cooldown_until: endpoint.active ? cooldown_until : null,
+      waiting: pending_deliveries,
+      oldest_waiting_at: oldest.get(endpoint.id) ?? null
+    }
+  })
+  const isFailing = ({ active, consecutive_failures }: (typeof all)[number]) =>
+    active && consecutive_failures > 0
+  const failing = all
+    .filter((endpoint) => endpoint.failed > 0 || endpoint.consecutive_failures > 0)
+    .toSorted(
+      (a, b) => Number(isFailing(b)) - Number(isFailing(a)) || b.waiting - a.waiting || b.failed - a.failed
+    )
+    .slice(0, OVERVIEW_ROWS)
   const byDay = new Map(counted.map((row) => [row.day, row]))
-  const all = days.map((day) => {
+  const daily = days.map((day) => {
     const { delivered = 0, failed = 0 } = byDay.get(day) ?? {}
     return { day, delivered, failed }
   })
-  const total = { delivered: 0, failed: 0 }
-  for (const { delivered, failed } of all) {
+  const total: { -readonly [Key in keyof DeliveryOverview["total"]]: DeliveryOverview["total"][Key] } = {
+    delivered: 0,
+    failed: 0,
+    waiting: 0,
+    oldest_waiting_at: earliest([...oldest.values()])
+  }
+  for (const { delivered, failed } of daily) {
     total.delivered += delivered
     total.failed += failed
   }
-  const overview: DeliveryOverview = { total, days: all, failing }
+  for (const { waiting } of all) total.waiting += waiting
+  const overview: DeliveryOverview = { total, days: daily, failing }
   return overview
 })
+
+const earliest = (times: ReadonlyArray<Timestamp>): Timestamp | null => {
+  const [first, ...others] = times
+  return first === undefined ? null : others.reduce(DateTime.min, first)
+}

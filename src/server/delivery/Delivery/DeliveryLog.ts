@@ -13,6 +13,9 @@ import { shardOf } from "./shardOf.ts"
 /** Records in a list. */
 const LATEST = 50
 
+/** Queued deliveries of a destination among which the oldest is searched: the limit of a queue. */
+const MAX_QUEUED = 10_000
+
 /** Attempts returned with one delivery: the latest, ten times the default schedule. */
 const ATTEMPTS = 100
 
@@ -20,6 +23,8 @@ const ATTEMPTS = 100
 export interface DestinationHealth {
   readonly cooldown_until: Timestamp | null
   readonly consecutive_failures: number
+  /** When its attempts began to fail. Null if the last attempt succeeded. */
+  readonly failing_since: Timestamp | null
   /** Deliveries that are queued or being sent. */
   readonly pending_deliveries: number
 }
@@ -57,9 +62,11 @@ const healthRows = rowsOf(
     destination_id: Schema.String,
     cooldown_until: Schema.NullOr(TimestampFromDate),
     consecutive_failures: Schema.Int,
+    failing_since: Schema.NullOr(TimestampFromDate),
     pending_deliveries: Schema.Int
   })
 )
+const oldestRows = rowsOf(Schema.Struct({ destination_id: Schema.String, created_at: TimestampFromDate }))
 
 /** Reads the delivery log. `isSending`: whether this replica has an attempt at a delivery in flight. */
 export const makeDeliveryLog = (
@@ -126,6 +133,7 @@ export const makeDeliveryLog = (
         l.destination_id,
         CASE WHEN d.cooldown_until > ${currentTime(sql, clock)} THEN d.cooldown_until END AS cooldown_until,
         coalesce(d.consecutive_failures, 0) AS consecutive_failures,
+        d.failing_since,
         waiting.count AS pending_deliveries
       FROM unnest(${int4Array(ids.map(shardOf))}::smallint[], ${textArray(ids)}::text[]) AS l (shard, destination_id)
       LEFT JOIN delivery_destinations d ON d.org_id = ${org_id} AND d.destination_id = l.destination_id
@@ -144,6 +152,36 @@ export const makeDeliveryLog = (
         health
       ])
     )
+  }, Effect.orDie)
+
+  const oldestWaiting = Effect.fn("Delivery.oldestWaiting")(function* (
+    org_id: OrgId,
+    ids: ReadonlyArray<string>
+  ) {
+    if (ids.length === 0) return new Map<string, Timestamp>()
+    const rows = yield* oldestRows.all(
+      sql`
+      SELECT l.destination_id, d.created_at
+      FROM unnest(${int4Array(ids.map(shardOf))}::smallint[], ${textArray(ids)}::text[]) AS l (shard, destination_id)
+      CROSS JOIN LATERAL (
+        -- Ids are in the order of creation.
+        SELECT min(delivery_id) AS delivery_id
+        FROM (
+          SELECT delivery_id
+          FROM delivery_queue q
+          WHERE q.shard = l.shard
+            AND q.org_id = ${org_id}
+            AND q.destination_id = l.destination_id
+          LIMIT ${MAX_QUEUED}::int
+        ) queued
+      ) oldest
+      JOIN deliveries d
+        ON d.org_id = ${org_id}
+        AND d.destination_id = l.destination_id
+        AND d.delivery_id = oldest.delivery_id
+    `.unprepared
+    )
+    return new Map(rows.map(({ created_at, destination_id }) => [destination_id, created_at] as const))
   }, Effect.orDie)
 
   const nextAttempts = Effect.fn("Delivery.nextAttempts")(function* (
@@ -165,5 +203,5 @@ export const makeDeliveryLog = (
     return new Map(rows.map(({ delivery_id, due_at }): [string, Timestamp] => [delivery_id, due_at]))
   }, Effect.orDie)
 
-  return { list, get, health, nextAttempts }
+  return { list, get, health, oldestWaiting, nextAttempts }
 }

@@ -80,7 +80,7 @@ const simulatedBrowser = (hasLocks = true) => {
         randomId: () => `${name} ${ids++}`,
         count: Effect.sync(() => {
           counts.requests++
-          return { count: counts.count, more: false, unknown_executions: 0 }
+          return { count: counts.count, more: false }
         }),
         tabs: hasLocks ? { lock, channel } : undefined
       },
@@ -264,7 +264,7 @@ describe("SharedStream", () => {
           isStillSignedIn: Effect.succeed(true),
           isHidden: () => false,
           randomId: () => "id",
-          count: Effect.succeed({ count: 0, more: false, unknown_executions: 0 }),
+          count: Effect.succeed({ count: 0, more: false }),
           tabs: {
             lock: { request: () => () => {} },
             channel: {

@@ -1,0 +1,320 @@
+import { Schema } from "effect"
+import { Atom } from "effect/reactivity"
+import { useState } from "react"
+import type { Execution, ExecutionState, Resolution } from "../../../domain/approvals/Execution.ts"
+import { ClaimId } from "../../../domain/Ids.ts"
+import { Link, navigate } from "../../app/router.tsx"
+import type { PageProps } from "../../app/routes.ts"
+import { refreshAlerts } from "../../state/alerts.ts"
+import { apiClient } from "../../state/apiClient.ts"
+import { refresh, useAtomValue } from "../../state/atoms.ts"
+import { pagedAtom } from "../../state/pagedAtom.ts"
+import { defineQuery } from "../../state/queryState.ts"
+import { useCan } from "../../state/session.ts"
+import { AsyncContent } from "../../ui/AsyncContent.tsx"
+import { Badge, type Tone } from "../../ui/Badge.tsx"
+import { Button } from "../../ui/Button.tsx"
+import { CopyableId } from "../../ui/CopyButton.tsx"
+import { EmptyState } from "../../ui/EmptyState.tsx"
+import { fieldError } from "../../ui/Failure.ts"
+import { FailureNotice } from "../../ui/FailureNotice.tsx"
+import { Field } from "../../ui/Field.tsx"
+import { JsonTree } from "../../ui/JsonTree.tsx"
+import { PagedList } from "../../ui/PagedList.tsx"
+import { PageHeader } from "../../ui/PageHeader.tsx"
+import { Table } from "../../ui/Table.tsx"
+import { Tabs } from "../../ui/Tabs.tsx"
+import { AbsoluteTime, RelativeTime } from "../../ui/Time.tsx"
+import { showToast } from "../../ui/Toasts.tsx"
+import { UntrustedText } from "../../ui/UntrustedText.tsx"
+import { useAction } from "../../ui/useAction.ts"
+import { useQueryState } from "../../ui/useQueryState.ts"
+
+const parameters = defineQuery({ show: Schema.Literal("all") })
+
+/** Executions that a person has to resolve, or all that were uncertain. */
+const listAtom = Atom.family((show: "unknown" | "all") =>
+  pagedAtom(
+    (cursor: ClaimId | undefined) =>
+      apiClient.executions.list({
+        query: {
+          ...(show === "unknown" ? { state: show } : {}),
+          ...(cursor === undefined ? {} : { cursor })
+        }
+      }),
+    "executions"
+  )
+)
+
+const executionAtom = Atom.family((claim_id: ClaimId) =>
+  Atom.make(apiClient.executions.get({ params: { claim_id } }))
+)
+
+const isClaimId = Schema.is(ClaimId)
+
+/** The executions of claimed steps whose outcome is or was unknown, or one of them with the form that resolves it. */
+export default function Executions({ params }: PageProps) {
+  const id = params["id"]
+  if (id === undefined) return <ExecutionList />
+  return isClaimId(id) ? <OneExecution id={id} /> : <EmptyState title="Execution not found" />
+}
+
+const ExecutionList = () => {
+  const [{ show = "unknown" }, setQuery] = useQueryState(parameters)
+  return (
+    <>
+      <PageHeader
+        title="Executions"
+        aside={
+          <Tabs
+            label="Executions"
+            selected={show}
+            onSelect={(next) => setQuery({ show: next === "all" ? next : undefined })}
+            options={[
+              ["unknown", "To resolve"],
+              ["all", "All"]
+            ]}
+          />
+        }
+      >
+        Steps that an agent claimed and whose outcome it did not report in time. Nothing is executed again by
+        itself.
+      </PageHeader>
+      <PagedList key={show} atom={listAtom(show)} itemId={({ claim_id }: Execution) => claim_id}>
+        {(executions) =>
+          executions.length === 0 ? (
+            <EmptyState title={show === "unknown" ? "Nothing to resolve" : "No uncertain executions"}>
+              An execution is listed when its claim ends without an outcome.
+            </EmptyState>
+          ) : (
+            <Table columns={["Step", "Claimed by", "Unknown since", "State"]}>
+              {executions.map((execution) => (
+                <Row key={execution.claim_id} execution={execution} />
+              ))}
+            </Table>
+          )
+        }
+      </PagedList>
+    </>
+  )
+}
+
+const states: Record<ExecutionState, readonly [tone: Tone, label: string]> = {
+  executing: ["wait", "Executing"],
+  unknown: ["bad", "Unknown"],
+  completed: ["good", "Completed"],
+  retryable: ["wait", "May be retried"]
+}
+
+const Row = ({ execution }: { readonly execution: Execution }) => {
+  const [tone, label] = states[execution.state]
+  return (
+    <tr>
+      <td>
+        <Name execution={execution} />
+      </td>
+      <td data-label="Claimed by">
+        <UntrustedText text={execution.claimed_by.name} />
+      </td>
+      <td data-label="Unknown since">
+        <RelativeTime time={execution.unknown_at} />
+      </td>
+      <td data-label="State">
+        <Badge tone={tone}>{label}</Badge>
+      </td>
+    </tr>
+  )
+}
+
+const Name = ({ execution }: { readonly execution: Execution }) => (
+  <div className="about">
+    <Link to={`/executions/${execution.claim_id}`}>
+      <UntrustedText text={execution.tool} />
+    </Link>
+    <span className="quiet small">
+      <UntrustedText text={execution.step_id} />
+    </span>
+  </div>
+)
+
+const OneExecution = ({ id }: { readonly id: ClaimId }) => {
+  const atom = executionAtom(id)
+  return (
+    <div className="stack">
+      <p>
+        <Link to="/executions">← All executions</Link>
+      </p>
+      <AsyncContent result={useAtomValue(atom)} atom={atom}>
+        {(execution) => <Detail execution={execution} onResolved={() => refresh(atom)} />}
+      </AsyncContent>
+    </div>
+  )
+}
+
+const Detail = ({
+  execution,
+  onResolved
+}: {
+  readonly execution: Execution
+  readonly onResolved: () => void
+}) => {
+  const can = useCan()
+  const { outcome, resolution } = execution
+  const [tone, label] = states[execution.state]
+  const isOpen = execution.state === "unknown" || execution.state === "retryable"
+  return (
+    <>
+      <PageHeader
+        title={<UntrustedText text={execution.tool} />}
+        aside={<Badge tone={tone}>{label}</Badge>}
+      />
+      <dl className="card padded facts">
+        <div>
+          <dt>Step</dt>
+          <dd>
+            <UntrustedText text={execution.step_id} /> of{" "}
+            <Link to={`/sessions/${execution.session_id}`}>this session</Link>
+          </dd>
+        </div>
+        <div>
+          <dt>Claimed</dt>
+          <dd>
+            by <UntrustedText text={execution.claimed_by.name} />,{" "}
+            <AbsoluteTime time={execution.claimed_at} />
+            {execution.attempt === 1 ? "" : `, attempt ${execution.attempt}`}
+          </dd>
+        </div>
+        <div>
+          <dt>Unknown since</dt>
+          <dd>
+            <AbsoluteTime time={execution.unknown_at} />
+          </dd>
+        </div>
+        <div>
+          <dt>Idempotency key</dt>
+          <dd>
+            <CopyableId id={execution.idempotency_key} of="idempotency key" />
+          </dd>
+        </div>
+        {resolution === null ? null : (
+          <div>
+            <dt>Resolved</dt>
+            <dd>
+              {resolutionTexts[resolution.resolution].label}, by{" "}
+              <UntrustedText text={resolution.resolved_by.name} />,{" "}
+              <AbsoluteTime time={resolution.resolved_at} />
+              {resolution.comment === null ? null : (
+                <>
+                  : <UntrustedText text={resolution.comment} />
+                </>
+              )}
+            </dd>
+          </div>
+        )}
+        {outcome === null ? null : (
+          <div>
+            <dt>Outcome</dt>
+            <dd>
+              {outcome.status}
+              {outcome.error === null ? null : (
+                <>
+                  : <UntrustedText text={outcome.error} />
+                </>
+              )}
+            </dd>
+          </div>
+        )}
+      </dl>
+      <section className="stack" aria-labelledby="arguments">
+        <h2 id="arguments">Arguments</h2>
+        <JsonTree label="Arguments" value={execution.arguments} />
+      </section>
+      {isOpen && can("approvals.decide") ? (
+        <ResolveForm key={execution.claim_id} execution={execution} onResolved={onResolved} />
+      ) : null}
+    </>
+  )
+}
+
+const resolutionTexts: Record<Resolution, { readonly label: string; readonly hint: string }> = {
+  succeeded: { label: "It was executed and succeeded", hint: "The agent gets this outcome." },
+  failed: { label: "It was executed and failed", hint: "The agent gets this outcome." },
+  not_executed: {
+    label: "It was not executed, and must not be",
+    hint: "Its outcome is a failure. The step is not executed any more."
+  },
+  retry: {
+    label: "Execute it once more",
+    hint: "The next claim gets the next attempt, with the same idempotency key."
+  }
+}
+const resolutions = ["succeeded", "failed", "not_executed", "retry"] as const
+
+const ResolveForm = ({
+  execution: { claim_id, resolution: last },
+  onResolved
+}: {
+  readonly execution: Execution
+  readonly onResolved: () => void
+}) => {
+  const [chosen, setChosen] = useState<Resolution>()
+  const [comment, setComment] = useState("")
+  const resolve = useAction((resolution: Resolution) =>
+    apiClient.executions.resolve({
+      params: { claim_id },
+      payload: { resolution, ...(comment.trim() === "" ? {} : { comment: comment.trim() }) }
+    })
+  )
+  const submit = async (resolution: Resolution) => {
+    if ((await resolve.run(resolution)) === undefined) return
+    showToast("Execution resolved", { label: "All executions", act: () => navigate("/executions") })
+    refreshAlerts()
+    refresh(listAtom("unknown"))
+    onResolved()
+  }
+  return (
+    <form
+      className="card padded stack"
+      aria-labelledby="resolve"
+      onSubmit={(event) => {
+        event.preventDefault()
+        if (chosen !== undefined) void submit(chosen)
+      }}
+    >
+      <h2 id="resolve">{last === null ? "What did you find?" : "Replace the resolution"}</h2>
+      <FailureNotice failure={resolve.failure} fields={["comment"]} />
+      <fieldset className="choices">
+        <legend className="visually-hidden">Resolution</legend>
+        {resolutions.map((one) => (
+          <label key={one} className="check">
+            <input type="radio" name="resolution" checked={chosen === one} onChange={() => setChosen(one)} />
+            <span>
+              <strong>{resolutionTexts[one].label}</strong>
+              <span className="hint"> {resolutionTexts[one].hint}</span>
+            </span>
+          </label>
+        ))}
+      </fieldset>
+      <Field
+        label="How you know (optional)"
+        hint="It is kept with the step and in the audit log."
+        error={fieldError(resolve.failure, "comment")}
+      >
+        {(field) => (
+          <textarea
+            {...field}
+            rows={2}
+            maxLength={4_000}
+            value={comment}
+            onChange={({ target }) => setComment(target.value)}
+          />
+        )}
+      </Field>
+      <div className="dialog-actions">
+        <Button type="submit" kind="primary" pending={resolve.pending} disabled={chosen === undefined}>
+          Resolve
+        </Button>
+      </div>
+    </form>
+  )
+}
