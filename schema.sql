@@ -1409,6 +1409,7 @@ CREATE TABLE releases (
   org_id text COLLATE "C" NOT NULL,
   release_id text COLLATE "C" NOT NULL,
   task_id text COLLATE "C" NOT NULL,
+  number integer NOT NULL,
   instructions text NOT NULL,
   provider json NOT NULL,
   dataset_id text COLLATE "C",
@@ -1425,6 +1426,7 @@ COMMENT ON TABLE releases IS 'Releases of a task: the instructions, provider and
 COMMENT ON COLUMN releases.org_id IS 'Organization that owns the row.';
 COMMENT ON COLUMN releases.release_id IS 'Id, rel_….';
 COMMENT ON COLUMN releases.task_id IS 'Task of the release.';
+COMMENT ON COLUMN releases.number IS 'Number of the release in its task, from 1.';
 COMMENT ON COLUMN releases.instructions IS 'Instructions of the release.';
 COMMENT ON COLUMN releases.provider IS 'Provider settings of the release.';
 COMMENT ON COLUMN releases.dataset_id IS 'Dataset version that it uses; null: none.';

@@ -6,6 +6,7 @@ import { ByteSize, Schema } from "effect"
 import { HttpApi, HttpApiEndpoint, HttpApiGroup, HttpApiSchema } from "effect/http-api"
 import { AgentSession, OutcomeStatus, StepDecision } from "../domain/approvals/AgentSession.ts"
 import { Approval } from "../domain/approvals/Approval.ts"
+import { ApprovalRule } from "../domain/approvals/ApprovalRule.ts"
 import { Example } from "../domain/tasks/Dataset.ts"
 import { ApprovalId, ConsoleSessionId, DatasetId, RuleId, StepId } from "../domain/Ids.ts"
 import { Actor } from "../domain/identity/Principal.ts"
@@ -16,6 +17,7 @@ import { Authentication, requires } from "./Authorization.ts"
 import { ConsoleDeliveriesApi } from "./console/Deliveries.ts"
 import { ConsoleSearchApi } from "./console/Search.ts"
 import { ConsoleAgreementApi } from "./console/AgreementHistory.ts"
+import { ConsoleAuditApi } from "./console/AuditRows.ts"
 import { ConsoleFeedbackApi } from "./console/FeedbackRows.ts"
 import { ConsoleRunsApi } from "./console/RunRows.ts"
 import { ConsoleTasksApi } from "./console/TaskRows.ts"
@@ -224,6 +226,15 @@ export const ApprovalContext = Schema.Struct({
       kind: Schema.Literals(["look_alike", "spelling"])
     })
   ),
+  /** The rules with conditions that are for such a step, up to the one that decided, as the list is now. */
+  conditional_rules: Schema.Array(
+    Schema.Struct({
+      id: RuleId,
+      number: Schema.Int,
+      effect: ApprovalRule.fields.effect,
+      when: ApprovalRule.fields.when
+    })
+  ),
   tool_history: ToolHistory,
   /** Null without the scope `sessions.read`. */
   session: Schema.NullOr(
@@ -369,6 +380,7 @@ export class ConsoleApi extends HttpApi.make("countersign-console")
   .add(ConsoleAgreementApi)
   .add(ConsoleFeedbackApi)
   .add(ConsoleClosedApprovalsApi)
+  .add(ConsoleAuditApi)
   .add(ConsoleRunsApi)
   .add(ConsolePeopleApi)
   .add(ConsoleTasksApi)

@@ -246,6 +246,7 @@ const result = {
 const release = {
   id: ids.release,
   task_id: ids.task,
+  number: 3,
   instructions,
   provider: openAi,
   dataset_id: ids.dataset,

@@ -113,7 +113,7 @@ layer(environment, { excludeTestServices: true, timeout: "240 seconds" })("Copyi
       const secret = yield* key({}, "raw")
       const { page } = yield* openSignedIn(secret, `/sessions/${session_id}`, withClipboard)
       yield* Effect.promise(async () => {
-        await page.getByText("U+202E").waitFor()
+        await page.getByText("U+202E").first().waitFor()
         const json = page.getByRole("button", { name: "Copy as JSON: Metadata" })
         assert.deepStrictEqual(JSON.parse(await copy(page, json)), { file: "invoice\u202efdp.exe" })
         const id = page.getByRole("button", { name: "Copy the session ID" })

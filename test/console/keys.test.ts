@@ -1,7 +1,14 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer, Redacted } from "effect"
 import { Countersign } from "../../src/testing/index.ts"
-import { Browser, skipWithoutBrowser, openPage, openSignedIn, signInByForm } from "../support/browser.ts"
+import {
+  Browser,
+  skipWithoutBrowser,
+  openPage,
+  openSignedIn,
+  signInByForm,
+  toggleAuditAction
+} from "../support/browser.ts"
 import { service } from "../support/service.ts"
 
 const environment = Layer.provideMerge(Browser.layer, service())
@@ -57,7 +64,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("API k
           // Her page notices the revocation by the end of its event stream, without user action.
           await hers.page.getByText("Your session has ended").waitFor()
           await page.getByRole("link", { name: "Audit log" }).click()
-          await page.getByLabel("Action").selectOption("key.revoked")
+          await toggleAuditAction(page, "revoked an API key")
           await page.getByRole("listitem").filter({ hasText: "Grace" }).waitFor()
           assert.strictEqual(await page.getByRole("listitem").getByText("created an API key").count(), 0)
         })

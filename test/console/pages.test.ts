@@ -34,6 +34,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Conso
           "Feedback",
           "Sessions",
           "Grants",
+          "Executions",
           "Rules",
           "Tasks",
           "Runs",
@@ -43,7 +44,17 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Conso
       assert.sameMembers(
         [...(yield* Effect.promise(() => navigation(admin.page)))],
         [
-          ...["Overview", "Approvals", "Feedback", "Sessions", "Grants", "Rules", "Tasks", "Runs"],
+          ...[
+            "Overview",
+            "Approvals",
+            "Feedback",
+            "Sessions",
+            "Grants",
+            "Executions",
+            "Rules",
+            "Tasks",
+            "Runs"
+          ],
           ...[
             "Notifications",
             "Deliveries",

@@ -238,7 +238,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Tasks
           await page.getByRole("button", { name: "Roll back", exact: true }).click()
           await page
             .getByRole("listitem")
-            .filter({ hasText: "none (rollback)" })
+            .filter({ hasText: "none (rollback to release 1)" })
             .getByText("✓ Live")
             .waitFor()
         })

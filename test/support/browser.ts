@@ -136,6 +136,14 @@ export const signInByForm = async (page: Page, secret: Redacted.Redacted, path: 
   await page.locator("#content").waitFor()
 }
 
+/** Checks or unchecks an action in the filter of the audit log, by the phrase of its entries. */
+export const toggleAuditAction = async (page: Page, phrase: string): Promise<void> => {
+  const filter = page.locator(".actions-filter")
+  await filter.locator("> summary").click()
+  await filter.getByRole("checkbox", { name: phrase, exact: true }).click()
+  await filter.locator("> summary").click()
+}
+
 /** Navigates within the open page to a path of the console, without reloading the page. */
 export const goTo = async (page: Page, path: string): Promise<void> => {
   await page.evaluate(

@@ -3,12 +3,12 @@ import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema } from "effect/http-api"
 import { TaskId } from "../../domain/Ids.ts"
 import { agentSessionFilter } from "../AgentSessions.ts"
 import { apiKeyFilter } from "../ApiKeys.ts"
-import { auditFilter } from "../AuditLog.ts"
 import { Authentication, requires } from "../Authorization.ts"
 import { feedbackFilter } from "../Feedback.ts"
 import { RequestBody } from "../Middleware.ts"
 import { NotFound, RateLimited } from "../Problems.ts"
 import { runFilter } from "../Runs.ts"
+import { auditRowFilter } from "./AuditRows.ts"
 import { closedFilter } from "./ClosedApprovals.ts"
 import { deliveryFilter } from "./Deliveries.ts"
 import { runRowFilter } from "./RunRows.ts"
@@ -47,7 +47,7 @@ export class ConsoleExportsApi extends HttpApiGroup.make("exports")
       error: RateLimited
     }).middleware(requires("approvals.read")),
     HttpApiEndpoint.get("audit_log", "/audit-log", {
-      query: { ...format, ...auditFilter },
+      query: { ...format, ...auditRowFilter },
       success,
       error: RateLimited
     }).middleware(requires("approvals.admin")),

@@ -84,6 +84,7 @@ export const FeedbackOverview = Schema.Struct({
       task_id: TaskId,
       task_name: Schema.String,
       release_id: ReleaseId,
+      number: Schema.Int,
       created_at: Timestamp,
       /** Whether it is the live release of its task. */
       live: Schema.Boolean,

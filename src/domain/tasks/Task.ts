@@ -104,6 +104,7 @@ export type SavedTask = typeof SavedTask.Type
 export const Release = Schema.Struct({
   id: ReleaseId.annotateKey({ description: "The release's ID." }),
   task_id: TaskId.annotateKey({ description: "The task." }),
+  number: Schema.Int.annotateKey({ description: "The release's number in its task, from 1." }),
   instructions: Schema.String.annotateKey({ description: "The instructions that its runs use." }),
   provider: Provider.annotateKey({ description: "The provider that answers its runs." }),
   dataset_id: Schema.NullOr(DatasetId).annotateKey({

@@ -16,6 +16,7 @@ import type { PendingCount } from "../../api/console/PendingCount.ts"
 import { type NotFound, Unavailable } from "../../api/Problems.ts"
 import type { ApprovalId, KeyId, OrgId } from "../../domain/Ids.ts"
 import { isOwnRequest } from "../../domain/approvals/ApprovalState.ts"
+import { findConditionalRules } from "../../domain/approvals/findConditionalRules.ts"
 import { findSimilarRule } from "../../domain/approvals/findSimilarRule.ts"
 import type { Timestamp } from "../../domain/Time.ts"
 import {
@@ -228,6 +229,7 @@ export class ApprovalFeed extends Context.Service<
             rule_id: row.rule_id,
             rule_number: index < 0 ? null : index + 1,
             similar_rule: findSimilarRule(list, row.tool, row.rule_id) ?? null,
+            conditional_rules: findConditionalRules(list, row, index),
             tool_history
           }
           if (!scopes.has("sessions.read")) return { ...context, session: null }

@@ -4,6 +4,7 @@ import { People } from "../identity/People.ts"
 import { RunList } from "../tasks/RunList.ts"
 import { TaskList } from "../tasks/TaskList.ts"
 import { ApprovalFeed } from "./ApprovalFeed.ts"
+import { AuditRows } from "./AuditRows.ts"
 import { ClosedApprovals } from "./ClosedApprovals.ts"
 import { ConsoleDeliveries } from "./ConsoleDeliveries.ts"
 import { ConsoleSessions } from "./ConsoleSessions.ts"
@@ -30,6 +31,7 @@ export const layerConsoleServices = (settings: {
     DatasetChanges.layer,
     Overview.layer,
     ClosedApprovals.layer,
+    AuditRows.layer,
     RunList.layer,
     TaskList.layer,
     Exports.layer

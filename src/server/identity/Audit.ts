@@ -50,6 +50,11 @@ export const makePrepare = (clock: StoreClock["Service"]): PrepareAuditRow =>
     }
   })
 
+/** The filters of a list: of the API, and several actions at once. */
+type AuditListFilter = Omit<AuditFilter, "action"> & {
+  readonly action?: AuditAction | ReadonlyArray<AuditAction>
+}
+
 /** The append-only log of who changed what. */
 export class Audit extends Context.Service<
   Audit,
@@ -67,7 +72,7 @@ export class Audit extends Context.Service<
     readonly prepare: PrepareAuditRow
     /** Newest first. */
     readonly list: (
-      request: PageRequest<AuditEntryId> & AuditFilter
+      request: PageRequest<AuditEntryId> & AuditListFilter
     ) => Effect.Effect<Page<AuditEntry, AuditEntryId>, never, Authorized<"approvals.admin">>
   }
 >()("countersign/server/identity/Audit") {
@@ -92,7 +97,11 @@ export class Audit extends Context.Service<
             request
           const where = sql.and([
             sql`org_id = ${org_id}`,
-            ...(action === undefined ? [] : [sql`action = ${action}`]),
+            ...(action === undefined
+              ? []
+              : typeof action === "string"
+                ? [sql`action = ${action}`]
+                : [sql`action = ANY(${textArray(action)}::text[])`]),
             ...(target_id === undefined ? [] : [sql`target_id = ${target_id}`]),
             ...(actor_id === undefined ? [] : [sql`actor_id = ${actor_id}`]),
             ...(occurred_after === undefined

@@ -81,7 +81,7 @@ export const pageWithinBytes = (
         count(*) OVER ()::int AS found
       FROM scanned
     )`,
-  isOnPage: sql`(number = 1 OR (number < ${rowLimit(list.request)}::int AND sized.bytes <= ${MAX_PAGE_BYTES}::int))`
+  isOnPage: sql`(sized.number = 1 OR (sized.number < ${rowLimit(list.request)}::int AND sized.bytes <= ${MAX_PAGE_BYTES}::int))`
 })
 
 /** A page from rows that were selected with `rowLimit`. */

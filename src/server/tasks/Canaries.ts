@@ -141,7 +141,7 @@ export class Canaries extends Context.Service<
                 return yield* read(org_id, task_id)
               }
               const comparison = yield* chooseCandidate(sql, org_id, task, live, input)
-              const release: Release = {
+              const release: Omit<Release, "number"> = {
                 id: yield* ReleaseId.generate,
                 task_id,
                 instructions: comparison.candidate_instructions,

@@ -170,14 +170,14 @@ export class Releases extends Context.Service<
               if (isLive) return live
               yield* requireDataset(sql, org_id, content.dataset_id)
               // The canary keeps its id, and so the feedback on its runs.
-              const release: Release = canary ?? {
-                id: yield* ReleaseId.generate,
-                task_id,
-                ...content,
-                created_at: now,
-                created_by: actor
-              }
-              if (canary === undefined) yield* insertRelease(sql, org_id, release, live.id)
+              const release: Release =
+                canary ??
+                (yield* insertRelease(
+                  sql,
+                  org_id,
+                  { id: yield* ReleaseId.generate, task_id, ...content, created_at: now, created_by: actor },
+                  live.id
+                ))
               yield* sql`
                 UPDATE tasks
                 SET

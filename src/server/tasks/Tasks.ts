@@ -264,7 +264,7 @@ export class Tasks extends Context.Service<
                 })
               }
               yield* insertTask(sql, org_id, row)
-              const first: Release = {
+              const first: Omit<Release, "number"> = {
                 id: row.live_release_id,
                 task_id: row.task_id,
                 instructions: row.instructions,

@@ -86,8 +86,8 @@ layer(service(), { excludeTestServices: true, timeout: "120 seconds" })("Agreeme
         FROM generate_series(1, 20000) AS n
       `
       yield* sql`
-        INSERT INTO releases (org_id, release_id, task_id, instructions, provider, comparison_id, created_at, created_by_id, created_by_name)
-        SELECT org_id, 'rel_' || substr(comparison_id, 5), task_id, '', candidate_provider, comparison_id, now(), 'key_x', 'x'
+        INSERT INTO releases (org_id, release_id, task_id, number, instructions, provider, comparison_id, created_at, created_by_id, created_by_name)
+        SELECT org_id, 'rel_' || substr(comparison_id, 5), task_id, 1 + row_number() OVER (ORDER BY comparison_id), '', candidate_provider, comparison_id, now(), 'key_x', 'x'
         FROM comparisons
         WHERE org_id = ${org_id}
       `

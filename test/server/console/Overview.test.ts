@@ -273,6 +273,7 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Overview
             task_id: task.id,
             task_name: "Sort messages",
             release_id: task.live_release_id,
+            number: 1,
             live: true,
             runs: 3,
             positive: 1,

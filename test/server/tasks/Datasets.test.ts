@@ -34,8 +34,8 @@ const newTask = Effect.gen(function* () {
     VALUES (${org_id}, ${task_id}, 'task', '', '{}', '{}', '', '', '{}', ${release_id}, now(), ${by.id}, ${by.name})
   `
   yield* sql`
-    INSERT INTO releases (org_id, release_id, task_id, instructions, provider, created_at, created_by_id, created_by_name)
-    VALUES (${org_id}, ${release_id}, ${task_id}, '', '{}', now(), ${by.id}, ${by.name})
+    INSERT INTO releases (org_id, release_id, task_id, number, instructions, provider, created_at, created_by_id, created_by_name)
+    VALUES (${org_id}, ${release_id}, ${task_id}, 1, '', '{}', now(), ${by.id}, ${by.name})
   `
   return { org_id, task_id, release_id, by, now }
 })

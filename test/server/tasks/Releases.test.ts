@@ -27,6 +27,37 @@ const compare = Effect.fnUntraced(function* (
 layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), { excludeTestServices: true })(
   "Releases",
   (it) => {
+    it.effect("releases of a task are numbered from 1 in their order, also when people release at once", () =>
+      Effect.gen(function* () {
+        const { admin } = yield* createTeamClients("numbers")
+        const { params, task } = yield* createSortingTask(admin, ["a", "other"])
+        const ids = yield* Effect.forEach(["One.", "Two.", "Three."], (instructions) =>
+          compare(admin, params, { candidate: { instructions } })
+        )
+        yield* Effect.forEach(
+          ids,
+          (comparison_id) =>
+            admin.releases.create({ params, payload: { comparison_id, force: true, reason: "Test" } }),
+          { concurrency: "unbounded" }
+        )
+        yield* admin.releases.create({ params, payload: { release_id: task.live_release_id } })
+        const { releases } = yield* admin.releases.list({ params, query: {} })
+        assert.sameMembers(
+          releases.map(({ number }) => number),
+          [1, 2, 3, 4, 5]
+        )
+        assert.strictEqual(releases.find(({ id }) => id === task.live_release_id)?.number, 1)
+        assert.strictEqual(
+          releases.find(({ restored_release_id }) => restored_release_id !== null)?.number,
+          5
+        )
+        // Another task counts for itself.
+        const other = yield* createSortingTask(admin, ["a", "other"])
+        const [first] = (yield* admin.releases.list({ params: other.params, query: {} })).releases
+        assert.strictEqual(first?.number, 1)
+      })
+    )
+
     it.effect("a candidate is released only over the release that it was compared with", () =>
       Effect.gen(function* () {
         const { admin } = yield* createTeamClients("stale")

@@ -9,6 +9,7 @@ import {
   type ToolHistory
 } from "../../../api/Console.ts"
 import type { Approval } from "../../../domain/approvals/Approval.ts"
+import type { RuleEffect } from "../../../domain/approvals/ApprovalRule.ts"
 import type { ApprovalId } from "../../../domain/Ids.ts"
 import { JsonValue } from "../../../domain/json/JsonValue.ts"
 import { usePageTitle } from "../../app/PageTitle.tsx"
@@ -20,6 +21,7 @@ import { Badge } from "../../ui/Badge.tsx"
 import { JsonTree } from "../../ui/JsonTree.tsx"
 import { summarizeJson } from "../../ui/summarizeJson.ts"
 import { formatSeconds, TimeOfDay } from "../../ui/Time.tsx"
+import { describeCondition } from "../rules/ConditionDraft.ts"
 import { metadataValues } from "../sessions/sessionTitle.ts"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { findRelatedValues } from "./relatedValues.ts"
@@ -81,7 +83,7 @@ export const HistorySection = ({ approval }: { readonly approval: Approval }) =>
 
 const LoadedRequest = ({
   approval,
-  context: { reason, requested_by, rule_id, rule_number, session, similar_rule }
+  context: { conditional_rules, reason, requested_by, rule_id, rule_number, session, similar_rule }
 }: {
   readonly approval: Approval
   readonly context: ApprovalContext
@@ -133,6 +135,26 @@ const LoadedRequest = ({
             )}
           </dd>
         </div>
+        {conditional_rules.map((rule) => (
+          <div key={rule.id}>
+            <dt>
+              <Link to={withQuery("/rules", { rule: rule.id })}>Rule {rule.number}</Link>{" "}
+              {ruleVerbs[rule.effect]} if
+            </dt>
+            <dd>
+              <ul className="conditions">
+                {rule.when.map((condition) => {
+                  const text = describeCondition(condition)
+                  return (
+                    <li key={text}>
+                      <UntrustedText text={text} />
+                    </li>
+                  )
+                })}
+              </ul>
+            </dd>
+          </div>
+        ))}
       </dl>
       {session === null || Object.keys(session.metadata).length === 0 ? null : (
         <JsonTree label="Session metadata" value={session.metadata} />
@@ -140,6 +162,12 @@ const LoadedRequest = ({
     </section>
   </>
 )
+
+const ruleVerbs: Readonly<Record<RuleEffect, string>> = {
+  allow: "allows it",
+  reject: "rejects it",
+  require_approval: "asks a person"
+}
 
 const LoadedHistory = ({
   approval,

@@ -1,12 +1,14 @@
-import { DateTime } from "effect"
+import { DateTime, Effect, Schema } from "effect"
 import { ListOrder } from "../../../api/listQuery.ts"
 import { Atom } from "effect/reactivity"
 import { useId, useState } from "react"
-import { AuditAction, type AuditEntry } from "../../../domain/identity/AuditEntry.ts"
+import { AuditActions, auditSubjects, type AuditRow } from "../../../api/console/AuditRows.ts"
+import { AuditAction } from "../../../domain/identity/AuditEntry.ts"
 import { type AuditEntryId, KeyId } from "../../../domain/Ids.ts"
 import { Link } from "../../app/router.tsx"
+import { useAtomValue } from "../../state/atoms.ts"
+import { consoleClient } from "../../state/consoleClient.ts"
 import { pagedAtom } from "../../state/pagedAtom.ts"
-import { apiClient } from "../../state/apiClient.ts"
 import { defineQuery, QueryDay, QueryText, startOfDay } from "../../state/queryState.ts"
 import { Button } from "../../ui/Button.tsx"
 import { DayField } from "../../ui/DayField.tsx"
@@ -20,6 +22,8 @@ import { JsonTree } from "../../ui/JsonTree.tsx"
 import { PageHeader } from "../../ui/PageHeader.tsx"
 import { PagedList } from "../../ui/PagedList.tsx"
 import { SavedViews } from "../../ui/SavedViews.tsx"
+import { plainLine } from "../../ui/plainLine.ts"
+import { SelectField } from "../../ui/SelectField.tsx"
 import { SearchField } from "../../ui/SearchField.tsx"
 import { Toolbar } from "../../ui/Toolbar.tsx"
 import { useQueryState } from "../../ui/useQueryState.ts"
@@ -29,7 +33,7 @@ import { auditPhrase, auditPhrases } from "./auditPhrases.ts"
 
 /** The filters of the list, in the address. */
 const parameters = defineQuery({
-  action: AuditAction,
+  action: AuditActions,
   actor: KeyId,
   target: QueryText,
   from: QueryDay,
@@ -43,7 +47,7 @@ const entriesAtom = Atom.family((filters: string) => {
   const { action, actor, from, order, target, text, until } = parameters.read(filters)
   return pagedAtom(
     (cursor: AuditEntryId | undefined) =>
-      apiClient.auditLog.list({
+      consoleClient.audit_rows.list({
         query: {
           ...(action === undefined ? {} : { action }),
           ...(actor === undefined ? {} : { actor_id: actor }),
@@ -59,9 +63,14 @@ const entriesAtom = Atom.family((filters: string) => {
   )
 })
 
+/** The people who have entries. */
+const actorsAtom = Atom.make(Effect.map(consoleClient.audit_rows.actors(), ({ actors }) => actors))
+
+const encodeActions = Schema.encodeSync(AuditActions)
+
 /** The filters as the query of an export. */
 const exportFilter = ({ action, actor, from, order, target, text, until }: Filters) => ({
-  action,
+  action: action === undefined ? undefined : encodeActions(action),
   actor_id: actor,
   target_id: target?.trim(),
   text: text?.trim(),
@@ -71,7 +80,7 @@ const exportFilter = ({ action, actor, from, order, target, text, until }: Filte
 })
 
 /** The page of an entry's target; undefined for a target without one. */
-const targetPage = ({ action, target_id: target }: AuditEntry): string | undefined => {
+const targetPage = ({ action, target_id: target }: AuditRow): string | undefined => {
   if (target.startsWith("key_"))
     return action.startsWith("person.") ? `/people?person=${target}` : `/keys?key=${target}`
   if (target.startsWith("apr_")) return `/approvals/${target}`
@@ -100,7 +109,7 @@ export default function Audit() {
       <PagedList
         key={list}
         atom={entriesAtom(list)}
-        {...(filters.order === "oldest" ? {} : { itemId: ({ id }: AuditEntry) => id })}
+        {...(filters.order === "oldest" ? {} : { itemId: ({ id }: AuditRow) => id })}
       >
         {(entries, hasMore) =>
           entries.length === 0 && filters.text !== undefined ? (
@@ -128,22 +137,8 @@ const FilterBar = ({
   readonly setQuery: (change: Partial<Filters>, options?: { readonly replace?: boolean }) => void
 }) => (
   <Toolbar label="Filters">
-    <label className="inline-field">
-      <span>Action</span>
-      <select
-        value={action ?? ""}
-        onChange={({ target }) =>
-          setQuery({ action: AuditAction.literals.find((one) => one === target.value) })
-        }
-      >
-        <option value="">All actions</option>
-        {AuditAction.literals.map((one) => (
-          <option key={one} value={one}>
-            {auditPhrases[one]}
-          </option>
-        ))}
-      </select>
-    </label>
+    <ActionsFilter chosen={action ?? []} onChange={(chosen) => setQuery({ action: chosen })} />
+    <ActorFilter actor={actor} onChange={(chosen) => setQuery({ actor: chosen })} />
     <DayField label="From" day={from} onChange={(day) => setQuery({ from: day })} />
     <DayField label="Until" day={until} onChange={(day) => setQuery({ until: day })} />
     <SearchField
@@ -158,20 +153,110 @@ const FilterBar = ({
       onSearch={(text) => setQuery({ target: text === "" ? undefined : text }, { replace: true })}
     />
     <OrderField order={order} onChange={(chosen) => setQuery({ order: chosen })} />
-    {actor === undefined ? null : (
-      <Button small onClick={() => setQuery({ actor: undefined })}>
-        Only by {actor} <span aria-hidden="true">×</span>
-        <span className="visually-hidden"> (remove)</span>
-      </Button>
-    )}
   </Toolbar>
 )
+
+/** A choice of any actions, grouped by subject; none chosen lists all. */
+const ActionsFilter = ({
+  chosen,
+  onChange
+}: {
+  readonly chosen: ReadonlyArray<AuditAction>
+  readonly onChange: (chosen: ReadonlyArray<AuditAction> | undefined) => void
+}) => {
+  const set = (actions: ReadonlyArray<AuditAction>, isChosen: boolean) => {
+    const others = chosen.filter((action) => !actions.includes(action))
+    const next = isChosen ? [...others, ...actions] : others
+    onChange(next.length === 0 ? undefined : next)
+  }
+  return (
+    <details className="actions-filter">
+      <summary className="button plain">
+        {chosen.length === 0
+          ? "All actions"
+          : chosen.length === 1
+            ? auditPhrases[chosen[0]!]
+            : `${chosen.length} actions`}
+      </summary>
+      <div className="actions-choice card padded">
+        <div className="row-actions">
+          <Button small disabled={chosen.length === 0} onClick={() => onChange(undefined)}>
+            All actions
+          </Button>
+          <Button
+            small
+            onClick={() => onChange(AuditAction.literals.filter((action) => !action.startsWith("console.")))}
+          >
+            All but sign-ins
+          </Button>
+          <Button
+            small
+            onClick={() => onChange(AuditAction.literals.filter((action) => action.startsWith("approval.")))}
+          >
+            Decisions
+          </Button>
+        </div>
+        {[...auditSubjects].map(([subject, actions]) => (
+          <fieldset key={subject}>
+            <legend>
+              <label className="check">
+                <input
+                  type="checkbox"
+                  checked={actions.every((action) => chosen.includes(action))}
+                  onChange={({ target }) => set(actions, target.checked)}
+                />
+                <strong>{subject.replaceAll("_", " ")}</strong>
+              </label>
+            </legend>
+            {actions.map((action) => (
+              <label key={action} className="check">
+                <input
+                  type="checkbox"
+                  checked={chosen.includes(action)}
+                  onChange={({ target }) => set([action], target.checked)}
+                />
+                {auditPhrases[action]}
+              </label>
+            ))}
+          </fieldset>
+        ))}
+      </div>
+    </details>
+  )
+}
+
+/** A choice of one person or any. */
+const ActorFilter = ({
+  actor,
+  onChange
+}: {
+  readonly actor: KeyId | undefined
+  readonly onChange: (actor: KeyId | undefined) => void
+}) => {
+  const result = useAtomValue(actorsAtom)
+  const actors = result._tag === "Success" ? result.value : []
+  const options = actors.map(({ id, name }) => [id, plainLine(name, MAX_NAME)] as const)
+  return (
+    <SelectField
+      label="Person"
+      none="All people"
+      value={actor}
+      options={
+        actor === undefined || actors.some(({ id }) => id === actor) ? options : [...options, [actor, actor]]
+      }
+      onChange={onChange}
+    />
+  )
+}
+
+/** The most characters of a name in the choice of people. */
+const MAX_NAME = 60
 
 const Entry = ({
   entry,
   onActor
 }: {
-  readonly entry: AuditEntry
+  readonly entry: AuditRow
   /** Lists the entries of one key only. */
   readonly onActor: (id: KeyId) => void
 }) => {
@@ -179,7 +264,7 @@ const Entry = ({
   const [isOpen, setOpen] = useState(false)
   const id = useId()
   const to = targetPage(entry)
-  const summary = summarizeJson(entry.detail)
+  const { target } = entry
   return (
     <li className="entry">
       <div className="entry-line">
@@ -197,25 +282,27 @@ const Entry = ({
             </button>
           )}{" "}
           {auditPhrase(entry)}
-          {summary.map((fact) => (
-            <span key={fact} className="quiet">
-              {" "}
-              · <UntrustedText text={fact} />
-            </span>
-          ))}
-        </p>
-        <span className="small entry-target">
-          {to === undefined ? (
-            <span className="id">
-              <UntrustedText text={entry.target_id} />
-            </span>
+          {target === null || entry.target_id === actor?.id ? (
+            <Facts entry={entry} />
           ) : (
-            <Link to={to} className="id">
-              {entry.target_id}
-            </Link>
+            <>
+              {": "}
+              {to === undefined ? (
+                <UntrustedText text={target.name} />
+              ) : (
+                <Link to={to}>
+                  <UntrustedText text={target.name} />
+                </Link>
+              )}
+              {target.summary === null ? null : (
+                <span className="quiet">
+                  {" "}
+                  · <UntrustedText text={target.summary} />
+                </span>
+              )}
+            </>
           )}
-          <CopyButton label="Copy the target ID" text={entry.target_id} />
-        </span>
+        </p>
         <span className="quiet small entry-time">
           <AbsoluteTime time={entry.occurred_at} />
         </span>
@@ -229,8 +316,25 @@ const Entry = ({
           Details<span className="visually-hidden"> of the entry of {actor?.name ?? "the operator"}</span>
         </button>
       </div>
+      {target === null || target.comment === null || target.comment === "" ? null : (
+        <blockquote className="entry-comment">
+          <UntrustedText text={target.comment} />
+        </blockquote>
+      )}
       {isOpen ? (
         <div id={id} className="stack">
+          <p className="small entry-target">
+            {to === undefined ? (
+              <span className="id">
+                <UntrustedText text={entry.target_id} />
+              </span>
+            ) : (
+              <Link to={to} className="id">
+                {entry.target_id}
+              </Link>
+            )}
+            <CopyButton label="Copy the target ID" text={entry.target_id} />
+          </p>
           <p className="quiet small">
             {entry.action}
             {entry.request_id === null ? null : (
@@ -248,3 +352,12 @@ const Entry = ({
     </li>
   )
 }
+
+/** The first details of an entry whose target has no name. */
+const Facts = ({ entry }: { readonly entry: AuditRow }) =>
+  summarizeJson(entry.detail).map((fact) => (
+    <span key={fact} className="quiet">
+      {" "}
+      · <UntrustedText text={fact} />
+    </span>
+  ))

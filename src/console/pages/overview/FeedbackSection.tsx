@@ -126,7 +126,7 @@ const Answers = ({ overview }: { readonly overview: FeedbackOverview }) => {
                   <UntrustedText text={release.task_name} />
                 </Link>{" "}
                 <span className="quiet small">
-                  released{" "}
+                  release {release.number}, of{" "}
                   {dayLabel(new Date(release.created_at.epochMilliseconds).toISOString().slice(0, 10))}
                   {release.live ? ", live" : ""}
                 </span>

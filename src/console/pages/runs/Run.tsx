@@ -28,6 +28,7 @@ import { PageHeader } from "../../ui/PageHeader.tsx"
 import { AbsoluteTime } from "../../ui/Time.tsx"
 import { showToast } from "../../ui/Toasts.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
+import { summarizeJson } from "../../ui/summarizeJson.ts"
 import { useArmed } from "../../ui/reading/useReading.ts"
 import { useAction } from "../../ui/useAction.ts"
 import { useKeyboardShortcuts } from "../../ui/useKeyboardShortcuts.ts"
@@ -35,6 +36,7 @@ import { feedbackStatuses } from "../feedback/feedbackStatuses.ts"
 import { GivenBy } from "../feedback/GivenBy.tsx"
 import { FeedbackComment, NotCounted, ScoreLabel } from "../feedback/Judgement.tsx"
 import { judgementText } from "../feedback/scoreText.ts"
+import { ReleaseLink } from "../tasks/ReleaseLink.tsx"
 import { TaskLink } from "../tasks/TaskLink.tsx"
 import { answeredBy } from "./answeredBy.ts"
 import { CorrectionForm, correctionWorkName } from "./CorrectionForm.tsx"
@@ -66,7 +68,7 @@ const RunView = ({ run }: { readonly run: RunRecord }) => {
         <Link to="/runs">← All runs</Link>
       </p>
       <PageHeader
-        title="Run"
+        title={<RunTitle run={run} />}
         aside={
           <>
             {run.awaits_review ? <Badge tone="wait">Awaits review</Badge> : null}
@@ -123,6 +125,13 @@ const RunView = ({ run }: { readonly run: RunRecord }) => {
   )
 }
 
+/** What was asked, as far as a title has room, since an ID tells people nothing. */
+const RunTitle = ({ run }: { readonly run: RunRecord }) => (
+  <>
+    <span className="quiet">Run:</span> <UntrustedText text={summarizeJson(run.input)[0] ?? "no input"} />
+  </>
+)
+
 const Properties = ({ run }: { readonly run: RunRecord }) => {
   const can = useCan()
   return (
@@ -144,9 +153,7 @@ const Properties = ({ run }: { readonly run: RunRecord }) => {
         <div>
           <dt>{run.source === "logged" ? "Live release" : "Release"}</dt>
           <dd>
-            <Link to={`/tasks/${run.task_id}/releases`}>
-              <span className="id">{run.release_id.slice(0, 16)}…</span>
-            </Link>
+            <ReleaseLink task={run.task_id} id={run.release_id} />
             <CopyButton label="Copy the release ID" text={run.release_id} />
           </dd>
         </div>

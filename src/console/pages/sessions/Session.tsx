@@ -79,7 +79,11 @@ const Timeline = ({ id, session }: { readonly id: SessionId; readonly session: A
         <Link to="/sessions">← All sessions</Link>
       </p>
       <PageHeader
-        title="Session"
+        title={
+          <>
+            <span className="quiet">Session:</span> <UntrustedText text={sessionTitle(session).join(" · ")} />
+          </>
+        }
         aside={
           closed || !closable ? null : (
             <ConfirmButton

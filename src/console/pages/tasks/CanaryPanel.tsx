@@ -47,7 +47,7 @@ const CanaryView = ({ canary, task }: { readonly canary: Canary; readonly task: 
         )}
       </div>
       <p>
-        <span className="id">{release.id}</span> answers {formatPercent(share)} of the runs.
+        Release {release.number} answers {formatPercent(share)} of the runs.
       </p>
       <Table columns={["Release", "Correct", "Neutral", "Incorrect", "Share correct"]}>
         <ArmRow name="Canary" arm={canary.canary} />
@@ -89,10 +89,10 @@ const CanaryView = ({ canary, task }: { readonly canary: Canary; readonly task: 
 const ArmRow = ({ arm, name }: { readonly name: string; readonly arm: CanaryArm }) => (
   <tr>
     <td>{name}</td>
-    <td>{arm.positive.toLocaleString("en")}</td>
-    <td>{arm.neutral.toLocaleString("en")}</td>
-    <td>{arm.negative.toLocaleString("en")}</td>
-    <td>
+    <td data-label="Correct">{arm.positive.toLocaleString("en")}</td>
+    <td data-label="Neutral">{arm.neutral.toLocaleString("en")}</td>
+    <td data-label="Incorrect">{arm.negative.toLocaleString("en")}</td>
+    <td data-label="Share correct">
       {arm.positive_share === null
         ? "–"
         : `${formatPercent(arm.positive_share.value)} (${formatPercent(arm.positive_share.low)} to ${formatPercent(arm.positive_share.high)})`}

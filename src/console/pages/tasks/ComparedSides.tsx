@@ -33,7 +33,7 @@ export const useComparedReleases = ({ live_release_id, task_id }: Comparison): C
   }
 }
 
-/** A release as its time and who made it live; its ID if it is not loaded. */
+/** A release as its number, its time and who made it live; its ID if it is not loaded. */
 export const ReleaseLabel = ({
   id,
   release
@@ -45,7 +45,7 @@ export const ReleaseLabel = ({
     <span className="id">{id}</span>
   ) : (
     <>
-      the release of <AbsoluteTime time={release.created_at} /> by{" "}
+      release {release.number} of <AbsoluteTime time={release.created_at} />, by{" "}
       <UntrustedText text={release.created_by.name} />
     </>
   )

@@ -9,7 +9,7 @@ import type { PageProps } from "../../app/routes.ts"
 import { refresh, useAtomValue } from "../../state/atoms.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { useCan } from "../../state/session.ts"
-import { releasesAtom, taskAtom } from "../../state/tasks.ts"
+import { releasesAtom, taskAtom, useTaskName } from "../../state/tasks.ts"
 import { Badge } from "../../ui/Badge.tsx"
 import { ConfirmButton } from "../../ui/ConfirmButton.tsx"
 import { CopyRecord } from "../../ui/CopyRecord.tsx"
@@ -72,6 +72,7 @@ const ComparisonView = ({ comparison }: { readonly comparison: ComparisonModel }
   const can = useCan()
   const { id, status, summary, task_id } = comparison
   const releases = useComparedReleases(comparison)
+  const taskName = useTaskName(task_id)
   const running = status === "running"
   useEffect(() => {
     if (!running) return undefined
@@ -88,7 +89,17 @@ const ComparisonView = ({ comparison }: { readonly comparison: ComparisonModel }
         <Link to={`/tasks/${task_id}/comparisons`}>← Task comparisons</Link>
       </p>
       <PageHeader
-        title="Comparison"
+        title={
+          <>
+            Comparison
+            {taskName === undefined ? null : (
+              <>
+                {" "}
+                for <UntrustedText text={taskName} />
+              </>
+            )}
+          </>
+        }
         aside={
           releases.live?.comparison_id === id ? (
             <p>

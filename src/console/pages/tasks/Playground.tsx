@@ -339,9 +339,9 @@ const SideFields = ({
                 {source === task.live_release_id ? "Live release" : `Release ${source}`}
               </option>
             )}
-            {listed.map(({ created_at, id, provider }) => (
+            {listed.map(({ created_at, id, number, provider }) => (
               <option key={id} value={id}>
-                {id === task.live_release_id ? "Live release of " : "Release of "}
+                {id === task.live_release_id ? `Release ${number}, live, ` : `Release ${number}, `}
                 {timeFormat.format(created_at.epochMilliseconds)}
                 {provider.kind === "examples" ? "" : ` · ${provider.model.slice(0, 40)}`}
               </option>

@@ -11,6 +11,7 @@ import { Chart } from "../../ui/charts/Chart.tsx"
 import type { ChartPoint } from "../../ui/charts/ChartData.ts"
 import { Table } from "../../ui/Table.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
+import { ReleaseLink } from "./ReleaseLink.tsx"
 
 /** Feedback on the task's answers in the last 30 days: a chart by day, and totals by release. */
 export const ReleaseQuality = ({ task_id }: { readonly task_id: TaskId }) => {
@@ -18,7 +19,7 @@ export const ReleaseQuality = ({ task_id }: { readonly task_id: TaskId }) => {
   return (
     <section className="card padded stack" aria-label="Feedback by release">
       <AsyncContent result={result} atom={qualityAtom(task_id)}>
-        {(quality) => <Quality quality={quality} />}
+        {(quality) => <Quality quality={quality} task_id={task_id} />}
       </AsyncContent>
     </section>
   )
@@ -27,7 +28,13 @@ export const ReleaseQuality = ({ task_id }: { readonly task_id: TaskId }) => {
 const total = ({ negative, neutral, positive }: Pick<DailyFeedback, "positive" | "neutral" | "negative">) =>
   positive + neutral + negative
 
-const Quality = ({ quality: { days, releases } }: { readonly quality: FeedbackQuality }) => {
+const Quality = ({
+  quality: { days, releases },
+  task_id
+}: {
+  readonly quality: FeedbackQuality
+  readonly task_id: TaskId
+}) => {
   const all = days.reduce((sum, day) => sum + total(day), 0)
   return (
     <>
@@ -54,15 +61,15 @@ const Quality = ({ quality: { days, releases } }: { readonly quality: FeedbackQu
                   {release.release_id === null ? (
                     "Logged by clients"
                   ) : (
-                    <span className="id">{release.release_id}</span>
+                    <ReleaseLink id={release.release_id} task={task_id} />
                   )}
                 </td>
-                <td>{release.positive.toLocaleString("en")}</td>
-                <td>{release.neutral.toLocaleString("en")}</td>
-                <td>{release.negative.toLocaleString("en")}</td>
-                <td>{shareText(release)}</td>
-                <td>{release.score_mean?.toFixed(2) ?? "unknown"}</td>
-                <td>
+                <td data-label="Correct">{release.positive.toLocaleString("en")}</td>
+                <td data-label="Neutral">{release.neutral.toLocaleString("en")}</td>
+                <td data-label="Incorrect">{release.negative.toLocaleString("en")}</td>
+                <td data-label="Share correct">{shareText(release)}</td>
+                <td data-label="Mean">{release.score_mean?.toFixed(2) ?? "unknown"}</td>
+                <td data-label="Labels">
                   <UntrustedText text={labelsText(release)} />
                 </td>
               </tr>

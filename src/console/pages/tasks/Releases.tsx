@@ -1,3 +1,4 @@
+import type { ReleaseId } from "../../../domain/Ids.ts"
 import type { Release, Task } from "../../../domain/tasks/Task.ts"
 import { Link } from "../../app/router.tsx"
 import { refresh } from "../../state/atoms.ts"
@@ -30,9 +31,12 @@ export const Releases = ({ task }: { readonly task: Task }) => {
             {releases.map((release) => (
               <li key={release.id} className="card padded stack">
                 <div className="change-head">
-                  <h2>
-                    <AbsoluteTime time={release.created_at} />
-                  </h2>
+                  <div>
+                    <h2>Release {release.number}</h2>
+                    <p className="quiet small">
+                      <AbsoluteTime time={release.created_at} />
+                    </p>
+                  </div>
                   {release.id === task.live_release_id ? (
                     <Badge tone="good">Live</Badge>
                   ) : release.id === task.canary_release_id ? (
@@ -72,7 +76,7 @@ export const Releases = ({ task }: { readonly task: Task }) => {
                     <dt>Comparison</dt>
                     <dd>
                       {release.restored_release_id !== null ? (
-                        "none (rollback)"
+                        `none (rollback to ${numberOf(releases, release.restored_release_id)})`
                       ) : release.comparison_id === null ? (
                         "none (first release)"
                       ) : (
@@ -99,21 +103,27 @@ export const Releases = ({ task }: { readonly task: Task }) => {
   )
 }
 
+/** The number of a release; one that is further down in the list is not loaded yet. */
+const numberOf = (releases: ReadonlyArray<Release>, id: ReleaseId): string => {
+  const found = releases.find((release) => release.id === id)
+  return found === undefined ? "an earlier release" : `release ${found.number}`
+}
+
 /** The button that makes an earlier release live again. */ const RollbackButton = ({
-  release: { id, task_id }
+  release: { id, number, task_id }
 }: {
   readonly release: Release
 }) => (
   <ConfirmButton
     kind="plain"
     label="Roll back to this release"
-    title="Roll back to this release?"
+    title={`Roll back to release ${number}?`}
     confirmLabel="Roll back"
     act={() => apiClient.releases.create({ params: { id: task_id }, payload: { release_id: id } })}
     onDone={() => {
       refresh(taskAtom(task_id))
       refresh(releasesAtom(task_id))
-      showToast("Rolled back")
+      showToast(`Rolled back to release ${number}`)
     }}
   >
     <p>

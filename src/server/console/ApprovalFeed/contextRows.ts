@@ -9,7 +9,7 @@ import {
   type ToolHistory
 } from "../../../api/Console.ts"
 import { OutcomeStatus, StepDecision } from "../../../domain/approvals/AgentSession.ts"
-import { type ApprovalId, KeyId, type OrgId, RuleId, SessionId, StepId } from "../../../domain/Ids.ts"
+import { type ApprovalId, KeyId, type OrgId, RuleId, SessionId, StepId, TaskId } from "../../../domain/Ids.ts"
 import { JsonValue } from "../../../domain/json/JsonValue.ts"
 import { TimestampFromDate, toDate } from "../../../domain/Time.ts"
 import { rowsOf } from "../../store/rows.ts"
@@ -43,6 +43,8 @@ const ContextRow = Schema.Struct({
   requested_by_id: KeyId,
   requested_by_name: Schema.NullOr(Schema.String),
   tool: Schema.String,
+  action_class: Schema.String,
+  task_id: Schema.NullOr(TaskId),
   metadata: Schema.Record(Schema.String, JsonValue),
   reason: Schema.NullOr(Schema.String),
   rule_id: Schema.NullOr(RuleId),
@@ -61,6 +63,8 @@ export const findContext = (sql: SqlClient.SqlClient, org_id: OrgId, id: Approva
       approvals.requested_by_id,
       api_keys.name AS requested_by_name,
       approvals.tool,
+      approvals.action_class,
+      approvals.task_id,
       coalesce(agent_sessions.metadata, '{}') AS metadata,
       step.reason,
       step.rule_id,

@@ -12,6 +12,7 @@ import { RunList } from "../../tasks/RunList.ts"
 import { TaskList } from "../../tasks/TaskList.ts"
 import { AgreementHistory } from "../AgreementHistory.ts"
 import { ApprovalFeed } from "../ApprovalFeed.ts"
+import { AuditRows } from "../AuditRows.ts"
 import { ClosedApprovals } from "../ClosedApprovals.ts"
 import { ConsoleDeliveries } from "../ConsoleDeliveries.ts"
 import { ConsoleSessions } from "../ConsoleSessions.ts"
@@ -99,6 +100,13 @@ export const layerConsoleHandlers = Layer.mergeAll(
   ),
   layerGroup(ConsoleApi, "closed_approvals", { closed: ClosedApprovals }, (handlers, { closed }) =>
     handlers.handleAll({ list: ({ query }) => closed.list(query) })
+  ),
+  layerGroup(ConsoleApi, "audit_rows", { rows: AuditRows }, (handlers, { rows }) =>
+    handlers.handleAll({
+      list: ({ query }) =>
+        Effect.map(rows.list(query), ({ items, next_cursor }) => ({ entries: items, next_cursor })),
+      actors: () => Effect.map(rows.actors, (actors) => ({ actors }))
+    })
   ),
   layerGroup(ConsoleApi, "run_rows", { rows: RunList }, (handlers, { rows }) =>
     handlers.handleAll({

@@ -2,7 +2,7 @@
 import { Schema } from "effect"
 import { agentSessionFilter } from "../../../api/AgentSessions.ts"
 import { apiKeyFilter } from "../../../api/ApiKeys.ts"
-import { auditFilter } from "../../../api/AuditLog.ts"
+import { auditRowFilter } from "../../../api/console/AuditRows.ts"
 import { closedFilter } from "../../../api/console/ClosedApprovals.ts"
 import { deliveryFilter, LoggedDelivery } from "../../../api/console/Deliveries.ts"
 import { runRowFilter } from "../../../api/console/RunRows.ts"
@@ -85,7 +85,7 @@ export const closedApprovalsExport = exportedList({
 
 export const auditLogExport = exportedList({
   name: "audit-log",
-  filter: auditFilter,
+  filter: auditRowFilter,
   item: AuditEntry,
   columns: {
     id: (one) => one.id,

@@ -17,6 +17,7 @@ const releaseRows = rowsOf(
     task_id: TaskId,
     task_name: Schema.String,
     release_id: ReleaseId,
+    number: Schema.Int,
     created_at: TimestampFromDate,
     live: Schema.Boolean,
     runs: Schema.Int,
@@ -63,7 +64,7 @@ export const readFeedback = Effect.fnUntraced(function* (
   `)
   const releases = yield* releaseRows.all(sql`
     SELECT
-      judged.task_id, tasks.name AS task_name, judged.release_id, releases.created_at,
+      judged.task_id, tasks.name AS task_name, judged.release_id, releases.number, releases.created_at,
       tasks.live_release_id = judged.release_id AS live, positive, neutral, negative,
       coalesce((
         SELECT sum(run_counts.runs)

@@ -6,7 +6,7 @@ import type { OrgId } from "../../../domain/Ids.ts"
 import { uuidTimePrefix } from "../../../domain/Ids.ts"
 import { TimestampFromDate } from "../../../domain/Time.ts"
 import { rowsOf } from "../../store/rows.ts"
-import { kindScopes, readRecords, readRecordsByPrefix, type TableKind } from "./records.ts"
+import { kindScopes, readRecords, readRecordsByPrefix, tableKinds } from "./records.ts"
 
 /** Records of one kind with the start of an id. */
 const MAX_OF_PREFIX = 10
@@ -27,19 +27,6 @@ const ID = new RegExp(`^([a-z]{3})_([0-9a-f]{${MIN_DIGITS},32})$`, "u")
 const TRACE = /^[0-9a-f]{8,32}$/u
 /** The header of a trace, as it is pasted from a log. */
 const TRACEPARENT = /^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}$/u
-
-const tableKinds: Readonly<Record<string, TableKind>> = {
-  apr: "approval",
-  ses: "session",
-  tsk: "task",
-  fbk: "feedback",
-  dst: "dataset",
-  cmp: "comparison",
-  rel: "release",
-  grt: "grant",
-  nep: "endpoint",
-  key: "key"
-}
 
 const runRows = rowsOf(
   Schema.Struct({

@@ -90,7 +90,8 @@ const sources: Readonly<
   comparison: {
     table: "comparisons",
     id: "comparison_id",
-    title: "'Comparison'",
+    title:
+      "concat_ws(' of ', 'Comparison', (SELECT name FROM tasks WHERE tasks.org_id = comparisons.org_id AND tasks.task_id = comparisons.task_id))",
     detail: `left(candidate_instructions, ${MAX_DETAIL})`,
     status: "status",
     subject: "comparison_id",
@@ -99,7 +100,8 @@ const sources: Readonly<
   release: {
     table: "releases",
     id: "release_id",
-    title: "'Release'",
+    title:
+      "concat_ws(' of ', 'Release ' || number, (SELECT name FROM tasks WHERE tasks.org_id = releases.org_id AND tasks.task_id = releases.task_id))",
     detail: `left(instructions, ${MAX_DETAIL})`,
     status: "''",
     subject: "task_id",
@@ -140,6 +142,23 @@ const sources: Readonly<
 }
 
 export type TableKind = keyof typeof sources
+
+/** The kinds by the prefixes of their ids. */
+export const tableKinds: Readonly<Record<string, TableKind>> = {
+  apr: "approval",
+  ses: "session",
+  tsk: "task",
+  fbk: "feedback",
+  dst: "dataset",
+  cmp: "comparison",
+  rel: "release",
+  grt: "grant",
+  nep: "endpoint",
+  key: "key"
+}
+
+/** The kind of a record with this id; undefined for another one. */
+export const kindOfId = (id: string): TableKind | undefined => tableKinds[id.split("_", 1)[0] ?? ""]
 
 /** A row of any kind. */
 const resultRows = rowsOf(

@@ -6,11 +6,12 @@ import type { Release } from "../../../domain/tasks/Task.ts"
 import { Provider } from "../../../domain/tasks/Provider.ts"
 import { TimestampFromDate, toDate } from "../../../domain/Time.ts"
 import { pageWithinBytes, toPageWithinBytes } from "../../store/Pagination.ts"
-import { rowsOf } from "../../store/rows.ts"
+import { countOf, rowsOf } from "../../store/rows.ts"
 
 const ReleaseRow = Schema.Struct({
   release_id: ReleaseId,
   task_id: TaskId,
+  number: Schema.Int,
   instructions: Schema.String,
   provider: Provider,
   dataset_id: Schema.NullOr(DatasetId),
@@ -21,13 +22,16 @@ const ReleaseRow = Schema.Struct({
   created_by_name: Schema.String
 })
 
-const columns = Object.keys(ReleaseRow.fields).join(", ")
+const columns = Object.keys(ReleaseRow.fields)
+  .map((name) => `releases.${name}`)
+  .join(", ")
 
 const releaseRows = rowsOf(ReleaseRow)
 
 const toRelease = (row: typeof ReleaseRow.Type): Release => ({
   id: row.release_id,
   task_id: row.task_id,
+  number: row.number,
   instructions: row.instructions,
   provider: row.provider,
   dataset_id: row.dataset_id,
@@ -125,20 +129,34 @@ export const listReleases = (
 
 const listedRows = rowsOf(Schema.Struct({ ...ReleaseRow.fields, found: Schema.Int }))
 
-/** Inserts a release. `previous`: the live release; null if it is the first of its task. */
-export const insertRelease = (
+/**
+ * Inserts a release, and returns it with its number. The caller has locked the task, so that numbers are consecutive. `previous`: the live
+ * release; null if it is the first of its task.
+ */
+export const insertRelease = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
-  release: Release,
+  release: Omit<Release, "number">,
   previous: ReleaseId | null
-) => sql`
+) {
+  const number = yield* countOf(sql<{ readonly count: number }>`
   INSERT INTO releases (
-    org_id, release_id, task_id, instructions, provider, dataset_id, comparison_id, restored_release_id, previous_release_id,
+    org_id, release_id, task_id, number, instructions, provider, dataset_id, comparison_id, restored_release_id, previous_release_id,
     created_at, created_by_id, created_by_name
   )
   VALUES (
-    ${org_id}, ${release.id}, ${release.task_id}, ${release.instructions}, ${JSON.stringify(release.provider)},
+    ${org_id}, ${release.id}, ${release.task_id},
+    (
+      SELECT 1 + coalesce(max(number), 0)
+      FROM releases
+      WHERE org_id = ${org_id}
+        AND task_id = ${release.task_id}
+    ),
+    ${release.instructions}, ${JSON.stringify(release.provider)},
     ${release.dataset_id}, ${release.comparison_id}, ${release.restored_release_id}, ${previous},
     ${toDate(release.created_at)}, ${release.created_by.id}, ${release.created_by.name}
   )
-`
+  RETURNING number AS count
+`)
+  return { ...release, number } satisfies Release
+})

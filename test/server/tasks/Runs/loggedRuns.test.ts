@@ -16,8 +16,8 @@ const answer = { category: "other" }
 const releaseElsewhere = Effect.fnUntraced(function* (task_id: TaskId, release_id: string) {
   const sql = yield* SqlClient.SqlClient
   yield* sql`
-    INSERT INTO releases (org_id, release_id, task_id, instructions, provider, dataset_id, created_at, created_by_id, created_by_name)
-    SELECT org_id, ${release_id}, task_id, instructions, provider, dataset_id, created_at, created_by_id, created_by_name
+    INSERT INTO releases (org_id, release_id, task_id, number, instructions, provider, dataset_id, created_at, created_by_id, created_by_name)
+    SELECT org_id, ${release_id}, task_id, 2, instructions, provider, dataset_id, created_at, created_by_id, created_by_name
     FROM tasks
     WHERE task_id = ${task_id}
   `

@@ -34,6 +34,7 @@ CREATE TABLE releases (
   org_id text COLLATE "C" NOT NULL, -- Organization that owns the row.
   release_id text COLLATE "C" NOT NULL, -- Id, rel_….
   task_id text COLLATE "C" NOT NULL, -- Task of the release.
+  number integer NOT NULL, -- Number of the release in its task, from 1.
   instructions text NOT NULL, -- Instructions of the release.
   provider json NOT NULL, -- Provider settings of the release.
   dataset_id text COLLATE "C", -- Dataset version that it uses; null: none.
