@@ -170,6 +170,7 @@ const settings = (at: SeededOrg): ReadonlyArray<PageCase> => [
   { path: "/feedback?status=all&score=-1&from=2020-01-01Z", shows: "Incorrect" },
   { path: "/sessions?text=nothing-like-it", shows: "No matching sessions" },
   { path: "/browsers", shows: "this browser", open: [press("End session")] },
+  { path: "/data", shows: "No deletions yet", onPhone: true },
   { path: "/audit", shows: "Grace Hopper", open: [(page) => page.getByText("Details").first().click()] },
   { path: "/no/such/page", shows: "Page not found" }
 ]

@@ -99,7 +99,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Alert
           .getByRole("link", { name: /^2 approvals are due within 15 min, the next in/ })
           .waitFor()
         await strip(page).getByRole("link", { name: "1 approval escalated to admins" }).waitFor()
-        await page.getByRole("option").first().waitFor()
+        await page.getByRole("listbox").getByRole("option").first().waitFor()
         const overflow = await page.evaluate(() => {
           const content = document.querySelector("#content")
           return content === null ? -1 : content.scrollHeight - content.clientHeight

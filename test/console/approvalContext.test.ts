@@ -78,7 +78,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Decid
           /^Reviewers decide until .+\. If nobody does, admins have another 2 h, and then the step is rejected\.$/u
         )
         await page.getByText("Nobody has decided about this tool yet.").waitFor()
-        const row = page.getByRole("option")
+        const row = page.getByRole("listbox").getByRole("option")
         assert.match(
           (await row.textContent()) ?? "",
           /Refund 1,290\.00 EUR on order 4711.*SUP-9001 · “Maria Weber” · support agent · payments\.refund/u

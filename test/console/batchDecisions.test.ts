@@ -123,7 +123,10 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })(
             await inbox.keyboard.press("j")
             await inbox.keyboard.press("Shift+X")
             await inbox.getByText("3 selected").waitFor()
-            assert.strictEqual(await inbox.getByRole("option", { selected: true }).count(), 3)
+            assert.strictEqual(
+              await inbox.getByRole("listbox").getByRole("option", { selected: true }).count(),
+              3
+            )
             await inbox.keyboard.press("a")
             const sheet = sheetOf(inbox)
             await sheet.getByRole("heading", { name: "Decide 3 approvals" }).waitFor()
@@ -286,7 +289,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })(
             await sheet.getByText("It stays selected.").waitFor()
             await page.keyboard.press("Escape")
             await page.getByText("1 selected").waitFor()
-            const selected = page.getByRole("option", { selected: true })
+            const selected = page.getByRole("listbox").getByRole("option", { selected: true })
             assert.deepStrictEqual(await selected.count(), 1)
             await selected.getByText("crm.update").waitFor()
             await page
@@ -326,7 +329,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })(
           const sheet = sheetOf(page)
           const row = (name: RegExp) => sheet.getByRole("row", { name })
           yield* Effect.promise(async () => {
-            await page.getByRole("option").nth(7).waitFor()
+            await page.getByRole("listbox").getByRole("option").nth(7).waitFor()
             await page.keyboard.press("j")
             await page.keyboard.press("x")
             await page.getByRole("button", { name: "Select all listed" }).click()
@@ -389,7 +392,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })(
             "/approvals"
           )
           yield* Effect.promise(async () => {
-            await page.getByRole("option").nth(1).waitFor()
+            await page.getByRole("listbox").getByRole("option").nth(1).waitFor()
             await page.keyboard.press("j")
             await page.keyboard.press("Shift+ArrowDown")
             await page.keyboard.press("a")
@@ -428,7 +431,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })(
             "/approvals"
           )
           yield* Effect.promise(async () => {
-            await page.getByRole("option").nth(2).waitFor()
+            await page.getByRole("listbox").getByRole("option").nth(2).waitFor()
             await page.keyboard.press("j")
             await page.keyboard.press("Shift+ArrowDown")
             await page.keyboard.press("Shift+ArrowDown")
@@ -458,7 +461,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })(
             "/approvals"
           )
           yield* Effect.promise(async () => {
-            await page.getByRole("option").first().waitFor()
+            await page.getByRole("listbox").getByRole("option").first().waitFor()
             await page.keyboard.press("j")
             await page.keyboard.press("x")
             await page.getByRole("button", { name: "Select all listed" }).click()

@@ -45,7 +45,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Filte
     Effect.gen(function* () {
       const { page, pageErrors } = yield* openSignedIn(yield* busyInbox("filter"), "/approvals")
       yield* Effect.promise(async () => {
-        const rows = page.getByRole("option")
+        const rows = page.getByRole("listbox").getByRole("option")
         await page.getByRole("button", { name: "Mine 3" }).waitFor()
         assert.strictEqual(await rows.count(), 3)
         assert.match(

@@ -118,7 +118,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Deskt
       const release = yield* Effect.promise(() => holdTimers(page, VISIBLE_MS))
       yield* ask("seen")
       yield* Effect.promise(async () => {
-        await second.getByRole("option").waitFor()
+        await second.getByRole("listbox").getByRole("option").waitFor()
         await second.waitForFunction(() => posted.includes("Visible"))
         assert.deepStrictEqual(await page.evaluate(() => shown), [])
         await release()

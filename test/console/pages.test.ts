@@ -60,6 +60,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Conso
             "Deliveries",
             "Telemetry",
             "End-user feedback",
+            "Data",
             "API keys",
             "People",
             "Audit log",

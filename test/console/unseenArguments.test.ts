@@ -229,7 +229,7 @@ layer(environment, { excludeTestServices: true, timeout: "180 seconds" })("Unsee
         )
         const { page } = yield* openSignedIn(ada, "/approvals")
         yield* Effect.promise(async () => {
-          await page.getByRole("option").nth(5).waitFor()
+          await page.getByRole("listbox").getByRole("option").nth(5).waitFor()
           await page.keyboard.press("j")
           await page.getByRole("heading", { name: "pay.0" }).waitFor()
           const release = await holdTimers(page, 200)

@@ -125,7 +125,7 @@ const itemsOf = ({ approvals, collector, endpoints, limits }: Alerts): ReadonlyA
   ...(endpoints === null ? [] : endpointItems(endpoints)),
   ...limits.map(({ of, use }) => ({
     key: of,
-    to: "/overview",
+    to: "/data",
     isUrgent: use >= 1,
     text:
       use >= 1
@@ -135,12 +135,14 @@ const itemsOf = ({ approvals, collector, endpoints, limits }: Alerts): ReadonlyA
   ...(collector === null ? [] : [collectorItem(collector)])
 ]
 
-/** The conditions that need a person now, on top of every page. Nothing without any. */
+/** The conditions that need a person now, on top of every page. Without any its place stays empty: nothing moves under a pointer when one begins or ends. */
 export const AlertStrip = () => {
   useFollowedAlerts()
   const alerts = useAlerts()
   const items = alerts === undefined ? [] : itemsOf(alerts)
-  return items.length === 0 ? null : (
+  return items.length === 0 ? (
+    <div className="no-alerts" />
+  ) : (
     <section className="alerts" aria-label="Needs attention">
       <ul>
         {items.map(({ isUrgent, key, text, to }) => (

@@ -212,6 +212,13 @@ export const routes: ReadonlyArray<Route> = [
     ...page(() => import("../pages/feedback/EndUserFeedback.tsx"))
   },
   {
+    path: "/data",
+    title: "Data",
+    scope: ["org_config.read", "data.delete"],
+    nav: "Settings",
+    ...page(() => import("../pages/data/DataSettings.tsx"))
+  },
+  {
     path: "/keys",
     title: "API keys",
     scope: "keys.write",

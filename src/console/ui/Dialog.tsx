@@ -1,13 +1,18 @@
-import type { ReactNode } from "react"
+import { type ReactNode, useEffect, useRef, useState } from "react"
 import { Dialog as AriaDialog } from "react-aria-components/Dialog"
 import { Heading } from "react-aria-components/Heading"
 import { Modal, ModalOverlay } from "react-aria-components/Modal"
+import { Button } from "./Button.tsx"
 
-/** A modal dialog. It traps the focus and restores it on close. Escape and a click outside close it, unless `explicitClose`. */
+/**
+ * A modal dialog. It traps the focus and restores it on close. Escape and a click outside close it, unless `explicitClose`. After its user
+ * has typed or chosen something, they ask first: one wrong click would lose it. The dialog's own buttons close it at once.
+ */
 export const Dialog = ({
   children,
   className = "",
   explicitClose = false,
+  keepsInput = false,
   onClose,
   open,
   title
@@ -19,26 +24,59 @@ export const Dialog = ({
   readonly className?: string
   /** Only the dialog's own buttons close it. For content that cannot be shown again. */
   readonly explicitClose?: boolean
+  /** What was typed is still there when it opens again, so that closing needs no question. */
+  readonly keepsInput?: boolean
   readonly children: ReactNode
-}) => (
-  <ModalOverlay
-    className="scrim"
-    isOpen={open}
-    isDismissable={!explicitClose}
-    isKeyboardDismissDisabled={explicitClose}
-    onOpenChange={(isOpen) => {
-      if (!isOpen) onClose()
-    }}
-  >
-    <Modal className={className === "" ? "dialog" : `dialog ${className}`}>
-      <AriaDialog>
-        <div className="dialog-body">
-          <Heading slot="title" level={2}>
-            {title}
-          </Heading>
-          {children}
-        </div>
-      </AriaDialog>
-    </Modal>
-  </ModalOverlay>
-)
+}) => {
+  const body = useRef<HTMLDivElement>(null)
+  const [isEdited, setEdited] = useState(false)
+  const [isAsking, setAsking] = useState(false)
+  useEffect(() => {
+    const element = body.current
+    if (!open || element === null) return undefined
+    const note = () => setEdited(true)
+    element.addEventListener("input", note)
+    return () => {
+      element.removeEventListener("input", note)
+      setEdited(false)
+      setAsking(false)
+    }
+  }, [open])
+  return (
+    <ModalOverlay
+      className="scrim"
+      isOpen={open}
+      isDismissable={!explicitClose}
+      isKeyboardDismissDisabled={explicitClose}
+      onOpenChange={(isOpen) => {
+        if (isOpen) return
+        if (isEdited && !isAsking && !keepsInput) setAsking(true)
+        else onClose()
+      }}
+    >
+      <Modal className={className === "" ? "dialog" : `dialog ${className}`}>
+        <AriaDialog>
+          <div ref={body} className="dialog-body">
+            <Heading slot="title" level={2}>
+              {title}
+            </Heading>
+            {children}
+            {isAsking ? (
+              <div className="notice warn dialog-ask" role="alert">
+                <p>Your input is not saved.</p>
+                <div className="notice-actions">
+                  <Button small kind="bad" onClick={onClose}>
+                    Discard it
+                  </Button>
+                  <Button small onClick={() => setAsking(false)}>
+                    Keep editing
+                  </Button>
+                </div>
+              </div>
+            ) : null}
+          </div>
+        </AriaDialog>
+      </Modal>
+    </ModalOverlay>
+  )
+}

@@ -4,8 +4,10 @@ import { useEffect, useRef, useState } from "react"
 import type { InboxItem } from "../../../api/Console.ts"
 import type { Approval, Decision } from "../../../domain/approvals/Approval.ts"
 import { describeProgress } from "../../../domain/approvals/Quorum.ts"
-import type { ApprovalId } from "../../../domain/Ids.ts"
-import { refresh, useAtomValue } from "../../state/atoms.ts"
+import type { ApprovalId, GrantId } from "../../../domain/Ids.ts"
+import { Link, navigate } from "../../app/router.tsx"
+import { advanceAtom } from "../../state/advance.ts"
+import { refresh, registry, useAtomValue } from "../../state/atoms.ts"
 import { applyApproval, type InboxState } from "../../state/inbox.ts"
 import { consoleClient } from "../../state/consoleClient.ts"
 import { apiClient } from "../../state/apiClient.ts"
@@ -20,6 +22,8 @@ import { FailureNotice } from "../../ui/FailureNotice.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { AbsoluteTime, Countdown } from "../../ui/Time.tsx"
 import { useReading } from "../../ui/reading/useReading.ts"
+import { plainLine } from "../../ui/plainLine.ts"
+import { showToast } from "../../ui/Toasts.tsx"
 import { useAction } from "../../ui/useAction.ts"
 import { useKeyboardShortcuts } from "../../ui/useKeyboardShortcuts.ts"
 import { type DecisionExtras, DecideForm } from "./DecideForm.tsx"
@@ -32,6 +36,9 @@ import { Conversation } from "./Conversation.tsx"
 import { ApprovalStatusBadge } from "./ApprovalStatusBadge.tsx"
 import { ProposalSection } from "./ProposalSection.tsx"
 import { UnknownApproval } from "./UnknownApproval.tsx"
+
+/** The most characters of a tool in a toast. */
+const MAX_TOOL = 60
 
 const itemAtom = Atom.family((id: ApprovalId) => Atom.make(consoleClient.inbox.get({ params: { id } })))
 
@@ -111,6 +118,8 @@ const LoadedApproval = ({
       )
   )
   const [hasSubmitted, setSubmitted] = useState(false)
+  /** The standing grant that this decision made. */
+  const [grantId, setGrantId] = useState<GrantId>()
   const kept = useKeptWork({
     name: `comment ${id}`,
     base: "",
@@ -122,9 +131,18 @@ const LoadedApproval = ({
   const submit = async (given: Decision, text: string, extras: DecisionExtras) => {
     setSubmitted(true)
     // After a failure the form stays open, with its text.
-    if ((await decide.run(given, text, extras)) === undefined) return
+    const decided = await decide.run(given, text, extras)
+    if (decided === undefined) return
     kept.discard()
     setVerdict(undefined)
+    const { grant } = decided
+    setGrantId(grant?.grant_id)
+    if (!registry.get(advanceAtom) || onNext === undefined || decided.status === "pending") return
+    onNext()
+    showToast(`${given === "approve" ? "Approved" : "Rejected"} ${plainLine(decided.tool, MAX_TOOL)}`, {
+      label: grant === undefined ? "View" : "View the grant",
+      act: () => navigate(grant === undefined ? `/approvals/${id}` : `/grants/${grant.grant_id}`)
+    })
   }
   /** Whether the decision, or a vote, is this key's: then its comment was recorded. */
   const isMine =
@@ -184,6 +202,7 @@ const LoadedApproval = ({
           closedMeanwhile={wasPending && decide.failure !== undefined}
           takesFocus={hasSubmitted}
           unsentComment={isMine ? "" : comment}
+          grantId={grantId}
           onNext={onNext}
         />
       )}
@@ -256,6 +275,7 @@ const obstacleTexts: Record<Obstacle, string> = {
 const ClosedNotice = ({
   approval,
   closedMeanwhile,
+  grantId,
   onNext,
   takesFocus,
   unsentComment
@@ -266,6 +286,8 @@ const ClosedNotice = ({
   readonly takesFocus: boolean
   /** The text that was typed when another person decided. */
   readonly unsentComment: string
+  /** The standing grant that was just made with the approval. */
+  readonly grantId: GrantId | undefined
   readonly onNext: (() => void) | undefined
 }) => {
   const notice = useRef<HTMLDivElement>(null)
@@ -287,6 +309,12 @@ const ClosedNotice = ({
         <AbsoluteTime time={approval.decided_at} /> · Returned to the agent:{" "}
         <strong>{approval.outcome ?? "reject"}</strong>
       </p>
+      {grantId === undefined ? null : (
+        <p>
+          Further steps are allowed by a standing grant:{" "}
+          <Link to={`/grants/${grantId}`}>view or revoke it</Link>
+        </p>
+      )}
       {unsentComment.trim() === "" ? null : (
         <p>
           Your comment was not recorded: <UntrustedText text={unsentComment} />

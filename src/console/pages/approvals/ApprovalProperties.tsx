@@ -1,6 +1,7 @@
 import type { Approval } from "../../../domain/approvals/Approval.ts"
 import { describeProgress } from "../../../domain/approvals/Quorum.ts"
-import { Link } from "../../app/router.tsx"
+import { Link, withQuery } from "../../app/router.tsx"
+import { useCan } from "../../state/session.ts"
 import { Badge } from "../../ui/Badge.tsx"
 import { CopyableId, CopyButton } from "../../ui/CopyButton.tsx"
 import { CopyCurl } from "../../ui/CopyCurl.tsx"
@@ -11,6 +12,7 @@ import { TaskLink } from "../tasks/TaskLink.tsx"
 /** The properties of an approval: session, step, assignee with deadline, progress of its quorum, timeout action and arguments digest. */
 export const ApprovalProperties = ({ approval }: { readonly approval: Approval }) => {
   const progress = describeProgress(approval)
+  const can = useCan()
   const isPending = approval.status === "pending"
   return (
     <dl className="facts">
@@ -73,6 +75,16 @@ export const ApprovalProperties = ({ approval }: { readonly approval: Approval }
               </dd>
             </div>
           ))}
+      {can("rules.write") ? (
+        <div>
+          <dt>Rule</dt>
+          <dd>
+            <Link to={withQuery("/rules", { new: "rule", like: approval.approval_id })}>
+              Make a rule that allows steps like this
+            </Link>
+          </dd>
+        </div>
+      ) : null}
       <div>
         <dt>Digest</dt>
         <dd className="id digest" title="SHA-256 of the step and its arguments">

@@ -44,7 +44,7 @@ export default function Inbox({ params }: PageProps) {
   const inbox = useAtomValue(inboxAtom)
   const [query, setQuery] = useQueryState(inboxQuery)
   const [closed] = useQueryState(closedQuery)
-  const { group, text = "" } = query
+  const { group, sort, text = "" } = query
   const tab = query.tab ?? "pending"
   const session = useSession()
   const canDecide = session.scopes.includes("approvals.decide")
@@ -54,21 +54,21 @@ export default function Inbox({ params }: PageProps) {
   const arrivals = useHeldArrivals(inbox.pending, {
     // Without a pointer, nothing tells when a finger is about to touch a row.
     isHolding: isPointing || lacksPointer,
-    isAppending: group === undefined,
+    isAppending: group === undefined && sort === undefined,
     pinned: selected
   })
   const { held, listed } = arrivals
   const groups = useMemo(
-    () => filterApprovals(listed, { part, text, group }, session),
-    [listed, part, text, group, session]
+    () => filterApprovals(listed, { part, text, group, sort }, session),
+    [listed, part, text, group, sort, session]
   )
   const heldCount = useMemo(
     () =>
-      filterApprovals(held, { part, text, group }, session).reduce(
+      filterApprovals(held, { part, text, group, sort }, session).reduce(
         (sum, { approvals }) => sum + approvals.length,
         0
       ),
-    [held, part, text, group, session]
+    [held, part, text, group, sort, session]
   )
   const ids = useMemo(
     () => groups.flatMap(({ approvals }) => approvals.map(({ approval_id }) => approval_id)),
@@ -140,7 +140,7 @@ export default function Inbox({ params }: PageProps) {
         {/* One element: screen readers announce changes of an element that exists, not a new one. */}
         <span role="status" className={inbox.phase === "live" ? "live" : "live off"}>
           {inbox.phase === "live"
-            ? "Live · sorted by deadline"
+            ? `Live · sorted by ${sort === undefined ? "deadline" : sort === "tool" ? "tool" : "age"}`
             : inbox.phase === "loading"
               ? "Connecting…"
               : "Reconnecting… Data shown may be stale."}
@@ -164,6 +164,8 @@ export default function Inbox({ params }: PageProps) {
               onPart={(show) => setQuery({ show })}
               onSearch={(words) => setQuery({ text: words === "" ? undefined : words }, { replace: true })}
               onGroup={(by) => setQuery({ group: by })}
+              sort={sort}
+              onSort={(by) => setQuery({ sort: by })}
             />
           )}
           {tab === "closed" ? (

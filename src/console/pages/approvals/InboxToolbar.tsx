@@ -1,12 +1,21 @@
+import { useAtomValue } from "../../state/atoms.ts"
+import { advanceAtom, setAdvance } from "../../state/advance.ts"
 import { SearchField } from "../../ui/SearchField.tsx"
+import { SelectField } from "../../ui/SelectField.tsx"
 import { Tabs } from "../../ui/Tabs.tsx"
 import { Toolbar } from "../../ui/Toolbar.tsx"
-import type { InboxGroup, InboxPart } from "./filterApprovals.ts"
+import type { InboxGroup, InboxOrder, InboxPart } from "./filterApprovals.ts"
 
 const partLabels = { mine: "Mine", all: "All", admins: "Admins" } as const
 
 /** The page has all pending approvals: no request follows. Browsers limit how often a page writes its address. */
 const FILTER_DELAY_MS = 30
+
+const orders = [
+  ["newest", "Newest first"],
+  ["oldest", "Oldest first"],
+  ["tool", "By tool"]
+] as const satisfies ReadonlyArray<readonly [InboxOrder, string]>
 
 /** The filters of the pending approvals. */
 export const InboxToolbar = ({
@@ -16,7 +25,9 @@ export const InboxToolbar = ({
   onGroup,
   onPart,
   onSearch,
+  onSort,
   part,
+  sort,
   text
 }: {
   /** Whether the signed-in key can decide approvals; without it, none is its own to decide. */
@@ -27,6 +38,8 @@ export const InboxToolbar = ({
   readonly group: InboxGroup | undefined
   readonly onPart: (part: InboxPart) => void
   readonly onSearch: (text: string) => void
+  readonly sort: InboxOrder | undefined
+  readonly onSort: (sort: InboxOrder | undefined) => void
   readonly onGroup: (group: InboxGroup | undefined) => void
 }) => (
   <Toolbar label="Filter of pending approvals">
@@ -55,5 +68,14 @@ export const InboxToolbar = ({
         ["session", "Session"]
       ]}
     />
+    <SelectField label="Sort by" none="By deadline" options={orders} value={sort} onChange={onSort} />
+    <label className="check inbox-advance">
+      <input
+        type="checkbox"
+        checked={useAtomValue(advanceAtom)}
+        onChange={({ target }) => setAdvance(target.checked)}
+      />
+      Open the next after a decision
+    </label>
   </Toolbar>
 )

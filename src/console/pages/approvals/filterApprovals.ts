@@ -1,5 +1,5 @@
 /** The approvals of the inbox that are listed: which part, matching which words, in which groups. */
-import { Schema } from "effect"
+import { DateTime, Schema } from "effect"
 import type { ConsoleSession, InboxApproval } from "../../../api/Console.ts"
 import { findObstacle } from "../../state/findObstacle.ts"
 import { defineQuery, QueryText } from "../../state/queryState.ts"
@@ -12,12 +12,17 @@ export type InboxPart = typeof InboxPart.Type
 export const InboxGroup = Schema.Literals(["tool", "session"])
 export type InboxGroup = typeof InboxGroup.Type
 
+/** The order of the list, besides by deadline. */
+export const InboxOrder = Schema.Literals(["newest", "oldest", "tool"])
+export type InboxOrder = typeof InboxOrder.Type
+
 /** The state of the approvals page in its address. */
 export const inboxQuery = defineQuery({
   tab: Schema.Literals(["closed"]),
   show: InboxPart,
   text: QueryText,
-  group: InboxGroup
+  group: InboxGroup,
+  sort: InboxOrder
 })
 
 type Reader = Pick<ConsoleSession, "groups" | "key" | "scopes">
@@ -70,6 +75,14 @@ export const countParts = (
   return counts
 }
 
+const requested = ({ requested_at }: InboxApproval): number => DateTime.toEpochMillis(requested_at)
+
+const orders: Readonly<Record<InboxOrder, (a: InboxApproval, b: InboxApproval) => number>> = {
+  newest: (a, b) => requested(b) - requested(a),
+  oldest: (a, b) => requested(a) - requested(b),
+  tool: (a, b) => (a.tool < b.tool ? -1 : Number(a.tool > b.tool))
+}
+
 const groupKey = (approval: InboxApproval, group: InboxGroup): string =>
   group === "tool" ? approval.tool : approval.session_id
 
@@ -86,6 +99,8 @@ export const filterApprovals = (
     readonly part: InboxPart
     readonly text: string
     readonly group: InboxGroup | undefined
+    /** Undefined: by deadline, as `pending` is. */
+    readonly sort: InboxOrder | undefined
   },
   session: Reader
 ): ReadonlyArray<ApprovalGroup> => {
@@ -96,7 +111,8 @@ export const filterApprovals = (
   const approvals = pending.filter(
     (approval) => isInPart(approval, filter.part, session) && words.every((word) => hasWord(approval, word))
   )
-  const { group } = filter
+  const { group, sort } = filter
+  if (sort !== undefined) approvals.sort(orders[sort])
   if (group === undefined) return [{ name: "", approvals }]
   return [...Map.groupBy(approvals, (approval) => groupKey(approval, group)).values()].map((members) => {
     const [first] = members

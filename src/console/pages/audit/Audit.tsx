@@ -164,18 +164,19 @@ const ActionsFilter = ({
   readonly chosen: ReadonlyArray<AuditAction>
   readonly onChange: (chosen: ReadonlyArray<AuditAction> | undefined) => void
 }) => {
+  const [first, ...others] = chosen
   const set = (actions: ReadonlyArray<AuditAction>, isChosen: boolean) => {
-    const others = chosen.filter((action) => !actions.includes(action))
-    const next = isChosen ? [...others, ...actions] : others
+    const kept = chosen.filter((action) => !actions.includes(action))
+    const next = isChosen ? [...kept, ...actions] : kept
     onChange(next.length === 0 ? undefined : next)
   }
   return (
     <details className="actions-filter">
       <summary className="button plain">
-        {chosen.length === 0
+        {first === undefined
           ? "All actions"
-          : chosen.length === 1
-            ? auditPhrases[chosen[0]!]
+          : others.length === 0
+            ? auditPhrases[first]
             : `${chosen.length} actions`}
       </summary>
       <div className="actions-choice card padded">

@@ -1,19 +1,15 @@
 import { AsyncResult, Atom } from "effect/reactivity"
-import { type FormEvent, useState } from "react"
+import { useState } from "react"
 import type { FeedbackSettings } from "../../../api/FeedbackSettings.ts"
 import { MAX_ORIGINS } from "../../../domain/network/WebOrigin.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { refresh, useAtomValue } from "../../state/atoms.ts"
 import { useCan } from "../../state/session.ts"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
-import { Button } from "../../ui/Button.tsx"
 import { fieldError } from "../../ui/Failure.ts"
-import { ConflictNotice } from "../../ui/ConflictNotice.tsx"
-import { FailureNotice } from "../../ui/FailureNotice.tsx"
 import { Field } from "../../ui/Field.tsx"
 import { PageHeader } from "../../ui/PageHeader.tsx"
-import { showToast } from "../../ui/Toasts.tsx"
-import { useAction } from "../../ui/useAction.ts"
+import { SettingsForm } from "../../ui/SettingsForm.tsx"
 
 const settingsAtom = Atom.make(apiClient.feedbackSettings.get())
 
@@ -44,61 +40,39 @@ const Origins = ({ settings }: { readonly settings: FeedbackSettings }) => {
   const stored = settings.allowed_origins.join("\n")
   const [text, setText] = useState(stored)
   const allowed_origins = text.split(/\s+/).filter((origin) => origin !== "")
-  const save = useAction((overwrite: boolean) =>
-    apiClient.feedbackSettings.replace({
-      payload: { allowed_origins, ...(overwrite ? {} : { revision: settings.revision }) }
-    })
-  )
-  const run = async (overwrite: boolean) => {
-    if ((await save.run(overwrite)) === undefined) return
-    showToast("Allowed origins saved")
-    refresh(settingsAtom)
-  }
   return (
-    <form
-      className="card padded stack"
-      onSubmit={(event: FormEvent) => {
-        event.preventDefault()
-        void run(false)
-      }}
+    <SettingsForm
+      noun="origins"
+      saved="Allowed origins saved"
+      changedCode="FEEDBACK_SETTINGS_CHANGED"
+      isEditable={editable}
+      isChanged={text !== stored}
+      replace={(overwrite) =>
+        apiClient.feedbackSettings.replace({
+          payload: { allowed_origins, ...(overwrite ? {} : { revision: settings.revision }) }
+        })
+      }
+      onLoad={() => refresh(settingsAtom)}
     >
-      {save.failure?.code === "FEEDBACK_SETTINGS_CHANGED" ? (
-        <ConflictNotice
-          noun="origins"
-          onLoad={() => {
-            save.reset()
-            refresh(settingsAtom)
-          }}
-          onOverwrite={() => void run(true)}
-          pending={save.pending}
-        />
-      ) : (
-        <FailureNotice failure={save.failure} />
+      {(failure) => (
+        <Field
+          label="Allowed origins"
+          hint={`One per line, such as https://app.example.com, at most ${MAX_ORIGINS}. There are no wildcards. Without any, no page may send feedback; apps outside of browsers need none.`}
+          error={fieldError(failure, "allowed_origins")}
+        >
+          {(field) => (
+            <textarea
+              {...field}
+              className="code"
+              rows={Math.min(MAX_ORIGINS, Math.max(4, allowed_origins.length + 1))}
+              spellCheck={false}
+              readOnly={!editable}
+              value={text}
+              onChange={({ target }) => setText(target.value)}
+            />
+          )}
+        </Field>
       )}
-      <Field
-        label="Allowed origins"
-        hint={`One per line, such as https://app.example.com, at most ${MAX_ORIGINS}. There are no wildcards. Without any, no page may send feedback; apps outside of browsers need none.`}
-        error={fieldError(save.failure, "allowed_origins")}
-      >
-        {(field) => (
-          <textarea
-            {...field}
-            className="code"
-            rows={Math.min(MAX_ORIGINS, Math.max(4, allowed_origins.length + 1))}
-            spellCheck={false}
-            readOnly={!editable}
-            value={text}
-            onChange={({ target }) => setText(target.value)}
-          />
-        )}
-      </Field>
-      {editable ? (
-        <div className="row-actions">
-          <Button kind="primary" type="submit" pending={save.pending} disabled={text === stored}>
-            Save
-          </Button>
-        </div>
-      ) : null}
-    </form>
+    </SettingsForm>
   )
 }

@@ -138,13 +138,13 @@ const GrantRow = ({ grant, onRevoked }: { readonly grant: Grant; readonly onRevo
           </div>
         </div>
       </td>
-      <td>
+      <td data-label="Made by">
         <UntrustedText text={grant.created_by.name} />
         <div className="quiet small">
           <RelativeTime time={grant.created_at} />
         </div>
       </td>
-      <td>
+      <td data-label="Used">
         {grant.max_uses === null ? grant.uses : `${grant.uses} of ${grant.max_uses}`}
         {grant.last_used_at === null ? null : (
           <div className="quiet small">
@@ -152,10 +152,10 @@ const GrantRow = ({ grant, onRevoked }: { readonly grant: Grant; readonly onRevo
           </div>
         )}
       </td>
-      <td>
+      <td data-label="Ends">
         <AbsoluteTime time={grant.ended_at ?? grant.expires_at} />
       </td>
-      <td>
+      <td data-label="Status">
         <Badge tone={tone}>{label}</Badge>
         {grant.revoked_by === null ? null : (
           <div className="quiet small">

@@ -265,7 +265,7 @@ const Row = ({
           </div>
         )}
       </td>
-      <td>
+      <td data-label="Access">
         {apiKey.preset ?? "custom"}
         <details className="scopes">
           <summary>{apiKey.scopes.length === 1 ? "1 scope" : `${apiKey.scopes.length} scopes`}</summary>
@@ -300,14 +300,14 @@ const Row = ({
           </div>
         )}
       </td>
-      <td>
+      <td data-label="Last used">
         {apiKey.last_used_at === null ? (
           <span className="quiet">never</span>
         ) : (
           <RelativeTime time={apiKey.last_used_at} />
         )}
       </td>
-      <td>
+      <td data-label="Created">
         <RelativeTime time={apiKey.created_at} />
         {apiKey.created_by === null ? null : (
           <div className="quiet small">

@@ -103,6 +103,16 @@ export const NewKey = ({
           <fieldset className="field">
             <legend className="legend">Scopes</legend>
             <p className="hint">A key can grant only scopes that it has itself.</p>
+            <div className="row-actions scope-starts">
+              {grantable.map((one) => (
+                <Button key={one} small onClick={() => setScopes(presetScopes(one))}>
+                  Those of {one}
+                </Button>
+              ))}
+              <Button small disabled={scopes.length === 0} onClick={() => setScopes([])}>
+                None
+              </Button>
+            </div>
             <div className="scope-choices">
               {session.scopes.map((scope) => (
                 <label key={scope} className="check">

@@ -60,6 +60,29 @@ const peopleAtom = Atom.family((search: string) => {
   )
 })
 
+const waysAtom = Atom.make(consoleClient.session.ways())
+
+/** Whether people can sign in with an identity provider, and where that is set up. */
+const SingleSignOnState = () => {
+  const result = useAtomValue(waysAtom)
+  if (result._tag !== "Success") return null
+  const { single_sign_on } = result.value
+  return (
+    <p className="notice">
+      {single_sign_on === null ? (
+        <>
+          Single sign-on is not configured: people sign in with API keys. Its settings are environment
+          variables of the service, <code>COUNTERSIGN_OIDC_ISSUER</code> and others.
+        </>
+      ) : (
+        <>
+          Single sign-on is configured, with <UntrustedText text={single_sign_on} />.
+        </>
+      )}
+    </p>
+  )
+}
+
 /** One person, who need not be in the list. */
 const personAtom = Atom.family((id: KeyId) => Atom.make(consoleClient.people.get({ params: { id } })))
 
@@ -74,6 +97,7 @@ export default function People() {
         Everyone who has signed in with the identity provider. Names, addresses and access come from there, at
         each sign-in.
       </PageHeader>
+      <SingleSignOnState />
       <Toolbar label="Filters">
         <Tabs
           label="Status"
@@ -209,7 +233,7 @@ const Row = ({
           </div>
         )}
       </td>
-      <td>
+      <td data-label="Access">
         {preset ?? "several presets"}
         {groups.length === 0 ? null : (
           <div className="quiet small">
@@ -220,11 +244,13 @@ const Row = ({
       <td>
         <StatusBadge person={person} />
       </td>
-      <td>
+      <td data-label="Last sign-in">
         <RelativeTime time={signed_in_at} />
       </td>
-      <td>{sessions === 0 ? <span className="quiet">none open</span> : `${sessions} open`}</td>
-      <td>{made_keys === 0 ? <span className="quiet">none</span> : made_keys}</td>
+      <td data-label="Sessions">
+        {sessions === 0 ? <span className="quiet">none open</span> : `${sessions} open`}
+      </td>
+      <td data-label="Created keys">{made_keys === 0 ? <span className="quiet">none</span> : made_keys}</td>
       <td className="actions">
         {sessions > 0 && !isSelf ? (
           <ConfirmButton

@@ -86,13 +86,13 @@ const Row = ({ onEnded, signIn }: { readonly signIn: SignIn; readonly onEnded: (
         </strong>
         {isThis ? <span className="quiet"> (this browser)</span> : null}
       </td>
-      <td>
+      <td data-label="Signed in">
         <RelativeTime time={signIn.created_at} />
       </td>
-      <td>
+      <td data-label="Last active">
         <RelativeTime time={signIn.last_active_at} />
       </td>
-      <td>
+      <td data-label="Expires">
         <RelativeTime time={signIn.expires_at} />
       </td>
       <td className="actions">{end}</td>

@@ -1,9 +1,8 @@
-import { Result, Schema } from "effect"
+import { Result } from "effect"
 import { AsyncResult, Atom } from "effect/reactivity"
 import { type FormEvent, useMemo, useState } from "react"
 import { type ApprovalRule, RuleEffect } from "../../../domain/approvals/ApprovalRule.ts"
 import { compileTextPattern } from "../../../domain/approvals/CompiledRules/compileTextPattern.ts"
-import { TaskId } from "../../../domain/Ids.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { useAtomValue } from "../../state/atoms.ts"
 import { Button } from "../../ui/Button.tsx"
@@ -17,6 +16,7 @@ import type { RuleDraft } from "./RuleDraft.ts"
 import { DurationField } from "./DurationField.tsx"
 import { QuorumField } from "./QuorumField.tsx"
 import { summaryFault, SummaryField } from "./SummaryField.tsx"
+import { TaskField } from "./TaskField.tsx"
 import { suggestionsOf } from "./stepSuggestions.ts"
 
 const effectLabels: Record<RuleEffect, string> = {
@@ -24,8 +24,6 @@ const effectLabels: Record<RuleEffect, string> = {
   allow: "Allow",
   reject: "Reject"
 }
-
-const isTaskId = Schema.is(TaskId)
 
 /** The newest approvals, whose arguments are suggestions for conditions. */
 const recentApprovals = Atom.make(apiClient.approvals.list({ query: { limit: 100 } }))
@@ -43,7 +41,6 @@ export const RuleDialog = ({
   readonly onSubmit: (draft: RuleDraft) => void
 }) => {
   const [rule, setRule] = useState(draft.rule)
-  const [task, setTask] = useState(draft.rule.task_id ?? "")
   const [conditions, setConditions] = useState<ReadonlyArray<ConditionDraft>>(() =>
     draft.rule.when.map((condition, key) => toConditionDraft(condition, key))
   )
@@ -61,8 +58,6 @@ export const RuleDialog = ({
   }, [recent, rule.tool])
   const suggestions = useMemo(() => suggestionsOf(examples), [examples])
   const set = (change: Partial<ApprovalRule>) => setRule({ ...rule, ...change })
-  const taskError =
-    task !== "" && !isTaskId(task) ? "A task id is tsk_ followed by 32 hex digits." : undefined
   const submit = (event: FormEvent) => {
     event.preventDefault()
     const parsed = Result.all({
@@ -71,9 +66,8 @@ export const RuleDialog = ({
       budgets: Result.all(rule.effect === "allow" ? budgets.map(fromBudgetDraft) : [])
     })
     setSubmitted(true)
-    const isFaulty = taskError !== undefined || summaryFault(rule.summary_template) !== undefined
-    if (isFaulty || Result.isFailure(parsed)) return
-    onSubmit({ ...draft, rule: { ...rule, task_id: isTaskId(task) ? task : null, ...parsed.success } })
+    if (summaryFault(rule.summary_template) !== undefined || Result.isFailure(parsed)) return
+    onSubmit({ ...draft, rule: { ...rule, ...parsed.success } })
   }
   return (
     <Dialog open title={isListed ? "Edit rule" : "New rule"} onClose={onClose}>
@@ -102,21 +96,11 @@ export const RuleDialog = ({
             />
           )}
         </Field>
-        <Field
-          label="Task"
-          hint="Optional. Without it, the rule matches steps of any task and steps without one."
-          error={taskError}
-        >
-          {(field) => (
-            <input
-              {...field}
-              placeholder="tsk_…"
-              spellCheck={false}
-              value={task}
-              onChange={(event) => setTask(event.target.value.trim())}
-            />
-          )}
-        </Field>
+        <TaskField
+          hint="Without one, the rule matches steps of any task and steps without one."
+          task={rule.task_id}
+          onChange={(task_id) => set({ task_id })}
+        />
         <ConditionsField
           drafts={conditions}
           showsFaults={isSubmitted}

@@ -2,15 +2,15 @@ import { Result, Schema } from "effect"
 import { useMemo, useState } from "react"
 import { makeStepMeter } from "../../../domain/approvals/BudgetMeter.ts"
 import { compileRules } from "../../../domain/approvals/CompiledRules.ts"
-import { TaskId } from "../../../domain/Ids.ts"
+import type { TaskId } from "../../../domain/Ids.ts"
 import { Badge } from "../../ui/Badge.tsx"
 import { Field } from "../../ui/Field.tsx"
 import { parseJson } from "../../ui/jsonText.ts"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { formatSeconds } from "../../ui/Time.tsx"
 import type { RuleDraft } from "./RuleDraft.ts"
+import { TaskField } from "./TaskField.tsx"
 
-const isTaskId = Schema.is(TaskId)
 const isJson = Schema.is(Schema.Json)
 
 /** Evaluates a step against the edited rules, with the same function that the server uses. */
@@ -23,7 +23,7 @@ export const RuleTester = ({
 }) => {
   const [tool, setTool] = useState("")
   const [actionClass, setActionClass] = useState("write")
-  const [task, setTask] = useState("")
+  const [task, setTask] = useState<TaskId | null>(null)
   const [text, setText] = useState("")
   const parsed = text.trim() === "" ? undefined : parseJson(text)
   const value = parsed !== undefined && Result.isSuccess(parsed) ? parsed.success : undefined
@@ -32,7 +32,7 @@ export const RuleTester = ({
     {
       tool,
       action_class: actionClass,
-      task_id: isTaskId(task) ? task : null,
+      task_id: task,
       arguments: isJson(value) ? value : undefined
     },
     // Nothing is used yet.
@@ -68,17 +68,7 @@ export const RuleTester = ({
           />
         )}
       </Field>
-      <Field label="Task" hint="Optional. Leave empty for a step without a task.">
-        {(field) => (
-          <input
-            {...field}
-            placeholder="tsk_…"
-            spellCheck={false}
-            value={task}
-            onChange={(event) => setTask(event.target.value.trim())}
-          />
-        )}
-      </Field>
+      <TaskField hint="The task of the step's session." task={task} onChange={setTask} />
       <Field
         label="Arguments"
         hint="Optional JSON. Leave empty for a step without arguments."

@@ -1,7 +1,9 @@
-import { Effect } from "effect"
+import { Effect, Schema } from "effect"
 import { AsyncResult, Atom } from "effect/reactivity"
 import { useState } from "react"
 import type { ApprovalRules } from "../../../api/ApprovalRules.ts"
+import { ApprovalId } from "../../../domain/Ids.ts"
+import { useQueryParameter } from "../../app/router.tsx"
 import { refresh, useAtomValue } from "../../state/atoms.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { useCan } from "../../state/session.ts"
@@ -19,8 +21,10 @@ import { PastSteps } from "./PastSteps.tsx"
 import {
   type RuleDraft,
   type RuleListDraft,
+  addRule,
   isChanged,
   newRuleDraft,
+  ruleLike,
   toPayload,
   toRuleListDraft
 } from "./RuleDraft.ts"
@@ -45,6 +49,17 @@ const refreshIfNewer = (revision: number): Promise<void> =>
       }
     })
   )
+
+/** A rule like the step of an approval; an empty one if the approval cannot be read. */
+const draftLike = (id: ApprovalId): Promise<RuleDraft> =>
+  Effect.runPromise(
+    Effect.match(apiClient.approvals.get({ params: { id } }), {
+      onFailure: () => newRuleDraft(),
+      onSuccess: ruleLike
+    })
+  )
+
+const isApprovalId = Schema.is(ApprovalId)
 
 /** The panel below the rules. */
 const panels = [
@@ -90,8 +105,11 @@ const Editor = ({
   })
   const { setWork: setEdited, work: edited } = kept
   const [open, setOpen] = useState<RuleDraft>()
+  const example = useQueryParameter("like")
   useOpenedByAddress("rule", () => {
-    if (editable) setOpen(newRuleDraft())
+    if (!editable) return
+    if (isApprovalId(example)) void draftLike(example).then(setOpen)
+    else setOpen(newRuleDraft())
   })
   const change = (drafts: ReadonlyArray<RuleDraft>) => setEdited({ ...edited, drafts })
   const save = useAction((overwrite: boolean) =>
@@ -108,11 +126,14 @@ const Editor = ({
   }
   const put = (draft: RuleDraft) => {
     const isListed = edited.drafts.some(({ rule }) => rule.id === draft.rule.id)
-    change(
-      isListed
-        ? edited.drafts.map((one) => (one.rule.id === draft.rule.id ? draft : one))
-        : [...edited.drafts, draft]
-    )
+    if (isListed) change(edited.drafts.map((one) => (one.rule.id === draft.rule.id ? draft : one)))
+    else {
+      const { drafts, place } = addRule(edited.drafts, draft)
+      change(drafts)
+      if (place < edited.drafts.length) {
+        showToast(`Added as rule ${place + 1}, above the rule that matches all its steps`)
+      }
+    }
     setOpen(undefined)
   }
   const changed = isChanged(edited)

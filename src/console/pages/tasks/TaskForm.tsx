@@ -128,7 +128,7 @@ export const TaskForm = ({
           onChange={(provider) => set({ provider })}
         />
       </section>
-      <section className="card padded stack" aria-label="Review">
+      <section className="card padded stack" aria-label="Review of runs">
         <label>
           <input
             type="checkbox"

@@ -108,6 +108,7 @@ export const BatchSheet = <Id extends string, Row, Verb extends string, E>({
   }
   return (
     <Dialog
+      keepsInput
       open
       title={`${results === undefined ? title : "Results of"} ${countOf(chosen.length, nouns)}`}
       className="sheet"

@@ -51,10 +51,11 @@ const reviewer = {
 }
 
 const steps = (filter: Partial<Parameters<typeof filterApprovals>[1]>, session = reviewer) =>
-  filterApprovals(pending, { part: "all", text: "", group: undefined, ...filter }, session).map((group) => [
-    group.name,
-    ...group.approvals.map(({ step_id }) => step_id.slice(5))
-  ])
+  filterApprovals(
+    pending,
+    { part: "all", text: "", group: undefined, sort: undefined, ...filter },
+    session
+  ).map((group) => [group.name, ...group.approvals.map(({ step_id }) => step_id.slice(5))])
 
 describe("filterApprovals", () => {
   it("the part of a reviewer leaves out what waits for admins, for other groups, and its own requests", () => {
@@ -72,8 +73,26 @@ describe("filterApprovals", () => {
         { voted_by: ada, voted_at: DateTime.makeUnsafe(0), groups: [], stage: "reviewer", comment: null }
       ]
     })
-    const [mine] = filterApprovals([voted], { part: "mine", text: "", group: undefined }, reviewer)
+    const [mine] = filterApprovals(
+      [voted],
+      { part: "mine", text: "", group: undefined, sort: undefined },
+      reviewer
+    )
     assert.strictEqual(mine?.approvals.length, 0)
+  })
+
+  it("the list is sorted by deadline, by age or by tool, and its source stays as it is", () => {
+    const at = (id: string, tool: string, millis: number) =>
+      approval(id, tool, { requested_at: DateTime.makeUnsafe(millis) })
+    const source = [at("1", "b", 20), at("2", "c", 30), at("3", "a", 10)]
+    const sorted = (sort: Parameters<typeof filterApprovals>[1]["sort"]) =>
+      filterApprovals(source, { part: "all", text: "", group: undefined, sort }, reviewer).flatMap(
+        ({ approvals }) => approvals.map(({ step_id }) => step_id.slice(5))
+      )
+    assert.deepStrictEqual(sorted("newest"), ["2", "1", "3"])
+    assert.deepStrictEqual(sorted("oldest"), ["3", "1", "2"])
+    assert.deepStrictEqual(sorted("tool"), ["3", "1", "2"])
+    assert.deepStrictEqual(sorted(undefined), ["1", "2", "3"])
   })
 
   it("a word finds an ID that begins with it, and none that only contains it", () => {

@@ -1,0 +1,57 @@
+import type { TaskId } from "../../../domain/Ids.ts"
+import { useAtomValue } from "../../state/atoms.ts"
+import { useCan } from "../../state/session.ts"
+import { tasksAtom } from "../../state/tasks.ts"
+import { Field } from "../../ui/Field.tsx"
+import { plainLine } from "../../ui/plainLine.ts"
+
+/** The most characters of a name in the choice of tasks. */
+const MAX_NAME = 60
+
+interface Choice {
+  readonly hint: string
+  readonly task: TaskId | null
+  readonly onChange: (task: TaskId | null) => void
+}
+
+/** The task of a rule or of a step, chosen by name; null: any or none. A key that may not read tasks keeps the given one. */
+export const TaskField = (choice: Choice) =>
+  useCan()("tasks.read") ? (
+    <Named {...choice} />
+  ) : choice.task === null ? null : (
+    <Select {...choice} tasks={[]} />
+  )
+
+const Named = (choice: Choice) => {
+  const result = useAtomValue(tasksAtom)
+  const tasks = result._tag === "Success" ? result.value.items.flatMap((page) => page.items) : []
+  return <Select {...choice} tasks={tasks} />
+}
+
+const Select = ({
+  hint,
+  onChange,
+  task,
+  tasks
+}: Choice & { readonly tasks: ReadonlyArray<{ readonly id: TaskId; readonly name: string }> }) => (
+  <Field label="Task" hint={hint}>
+    {(field) => (
+      <select
+        {...field}
+        value={task ?? ""}
+        onChange={({ target }) => {
+          const chosen = tasks.find(({ id }) => id === target.value)?.id
+          onChange(target.value === "" ? null : (chosen ?? task))
+        }}
+      >
+        <option value="">No task</option>
+        {task === null || tasks.some(({ id }) => id === task) ? null : <option value={task}>{task}</option>}
+        {tasks.map(({ id, name }) => (
+          <option key={id} value={id}>
+            {plainLine(name, MAX_NAME)}
+          </option>
+        ))}
+      </select>
+    )}
+  </Field>
+)

@@ -1,0 +1,76 @@
+import type { Effect } from "effect"
+import type { FormEvent, ReactNode } from "react"
+import { Button } from "./Button.tsx"
+import { ConflictNotice } from "./ConflictNotice.tsx"
+import type { Failure } from "./Failure.ts"
+import { FailureNotice } from "./FailureNotice.tsx"
+import { showToast } from "./Toasts.tsx"
+import { useAction } from "./useAction.ts"
+
+/** A form of settings that are replaced as a whole, with a question if somebody else saved them meanwhile. */
+export const SettingsForm = <E,>({
+  actions,
+  changedCode,
+  children,
+  isChanged,
+  isEditable,
+  noun,
+  onLoad,
+  replace,
+  saved
+}: {
+  /** What the settings are called, in the plural, such as "origins". */
+  readonly noun: string
+  /** Confirms that they were saved. */
+  readonly saved: string
+  /** The problem's code if the settings are no longer those that were loaded. */
+  readonly changedCode: string
+  readonly isEditable: boolean
+  readonly isChanged: boolean
+  /** Saves them. `overwrite`: also if they were saved elsewhere meanwhile. */
+  readonly replace: (overwrite: boolean) => Effect.Effect<unknown, E>
+  /** Reads the saved settings. */
+  readonly onLoad: () => void
+  /** Further buttons, before the one that saves. */
+  readonly actions?: ReactNode
+  readonly children: (failure: Failure | undefined) => ReactNode
+}) => {
+  const save = useAction(replace)
+  const run = async (overwrite: boolean) => {
+    if ((await save.runResult(overwrite)) === undefined) return
+    showToast(saved)
+    onLoad()
+  }
+  return (
+    <form
+      className="card padded stack"
+      onSubmit={(event: FormEvent) => {
+        event.preventDefault()
+        void run(false)
+      }}
+    >
+      {save.failure?.code === changedCode ? (
+        <ConflictNotice
+          noun={noun}
+          onLoad={() => {
+            save.reset()
+            onLoad()
+          }}
+          onOverwrite={() => void run(true)}
+          pending={save.pending}
+        />
+      ) : (
+        <FailureNotice failure={save.failure} />
+      )}
+      {children(save.failure)}
+      {isEditable ? (
+        <div className="row-actions">
+          {actions}
+          <Button kind="primary" type="submit" pending={save.pending} disabled={!isChanged}>
+            Save
+          </Button>
+        </div>
+      ) : null}
+    </form>
+  )
+}
