@@ -565,6 +565,7 @@ CREATE TABLE dataset_examples (
   bytes integer NOT NULL,
   input_digest bytea NOT NULL,
   source_feedback_id text COLLATE "C",
+  origin text COLLATE "C" DEFAULT 'made'::text NOT NULL,
   tokens bytea NOT NULL,
   ordinal integer NOT NULL,
   CONSTRAINT dataset_examples_pkey PRIMARY KEY (org_id, task_id, example_id) INCLUDE (first_version, until_version, bytes),
@@ -585,6 +586,7 @@ COMMENT ON COLUMN dataset_examples.answer IS 'Answer of the example.';
 COMMENT ON COLUMN dataset_examples.bytes IS 'Size of input and answer as text, in bytes; reads are chunked by it.';
 COMMENT ON COLUMN dataset_examples.input_digest IS 'Digest of the task id and the input, which finds an equal input.';
 COMMENT ON COLUMN dataset_examples.source_feedback_id IS 'Feedback whose correction became the example; null: created or imported directly.';
+COMMENT ON COLUMN dataset_examples.origin IS 'Where it comes from: correction, confirmed (a run''s answer that a person confirmed), import or made (through the API).';
 COMMENT ON COLUMN dataset_examples.tokens IS 'Hashes of the words and sub-words of the input, 4 bytes each.';
 COMMENT ON COLUMN dataset_examples.ordinal IS 'Number of the input in the task''s dataset, from 1; an example that replaces another has the same.';
 

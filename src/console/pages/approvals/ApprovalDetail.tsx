@@ -36,6 +36,7 @@ import { Conversation } from "./Conversation.tsx"
 import { ApprovalStatusBadge } from "./ApprovalStatusBadge.tsx"
 import { ProposalSection } from "./ProposalSection.tsx"
 import { UnknownApproval } from "./UnknownApproval.tsx"
+import { verdictOf } from "./verdictOf.ts"
 
 /** The most characters of a tool in a toast. */
 const MAX_TOOL = 60
@@ -139,7 +140,7 @@ const LoadedApproval = ({
     setGrantId(grant?.grant_id)
     if (!registry.get(advanceAtom) || onNext === undefined || decided.status === "pending") return
     onNext()
-    showToast(`${given === "approve" ? "Approved" : "Rejected"} ${plainLine(decided.tool, MAX_TOOL)}`, {
+    showToast(`${verdictOf(decided)}: ${plainLine(decided.tool, MAX_TOOL)}`, {
       label: grant === undefined ? "View" : "View the grant",
       act: () => navigate(grant === undefined ? `/approvals/${id}` : `/grants/${grant.grant_id}`)
     })
