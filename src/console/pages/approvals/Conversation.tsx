@@ -56,10 +56,10 @@ export const Conversation = ({
 const MessageList = ({ messages }: { readonly messages: ReadonlyArray<ApprovalMessage> }) => (
   <ol className="messages" aria-live="polite">
     {messages.map(({ number, sender, sent_at, sent_by, text }) => (
-      <li key={number} className={`message ${sender}`}>
+      <li key={number} className="message">
         <p className="quiet small">
-          {sender === "agent" ? "Agent " : null}
-          <UntrustedText text={sent_by.name} /> · <TimeOfDay time={sent_at} />
+          <UntrustedText text={sent_by.name} />
+          {sender === "agent" ? ", agent" : null} · <TimeOfDay time={sent_at} />
         </p>
         <blockquote>
           <UntrustedText text={text} />
