@@ -52,7 +52,7 @@ export type DecideRequest = typeof DecideRequest.Type
 export const NewApprovalMessage = Schema.Struct({
   text: Message.annotateKey({
     description:
-      "The message: 1 to 4,000 characters, one of which is visible. Secrets in it are redacted before it is stored."
+      "The message: 1 to 4,000 characters, with a visible one. Secrets in it are redacted before it is stored."
   })
 }).annotate({ identifier: "NewApprovalMessage", description: "A message about a pending approval." })
 export type NewApprovalMessage = typeof NewApprovalMessage.Type

@@ -22,7 +22,7 @@ export const publicUrl = documented<string>({ format: "uri", minLength: 1, maxLe
 /** A person's or agent's remark: at most 4,000 characters. */
 export const Comment = Schema.String.check(Schema.isMaxLength(4_000))
 
-/** A message of a person or an agent: 1 to 4,000 characters, one of which is visible. */
+/** A message of a person or an agent: 1 to 4,000 characters, with a visible one. */
 export const Message = Schema.String.check(
   Schema.isMinLength(1),
   Schema.isMaxLength(MAX_MESSAGE_LENGTH),

@@ -20,7 +20,7 @@ interface ApprovalEvent<Approval> {
   readonly message?: { readonly sender: string }
 }
 
-/** What an event tells an agent that waits: an approval closed, or a reviewer sent a message. Undefined for other events. */
+/** The change that an event reports to an agent that waits: an approval closed, or a reviewer sent a message. Undefined for other events. */
 export const changeOf = <Approval extends AnyApproval>({
   approval,
   approval_id,

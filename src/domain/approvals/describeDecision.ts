@@ -103,7 +103,7 @@ export const describeQuestion = (approval_id: string, messages: ReadonlyArray<Re
 export const PASSED_TO_MODEL =
   "Your message was passed to the model. It answers here if it can, or by a call with other arguments, or it waits with the same call."
 
-/** The messages of reviewers that a receipt covers besides the ones that it was sent for. */
+/** The later messages of reviewers that a receipt covers too. */
 export const coveredBy = <Message extends ReviewerMessage & { readonly sender: string }>(
   receipt: Pick<ReviewerMessage, "number">,
   later: ReadonlyArray<Message>

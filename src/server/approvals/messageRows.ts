@@ -69,7 +69,7 @@ export const countSent = (
       AND sender = ${sender}
   `)
 
-/** The number of the next message, of which the approval's row keeps the newest of each side. The caller has locked that row. */
+/** The number of the next message. The approval's row, which the caller has locked, keeps the newest number of each side. */
 export const takeMessageNumber = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
