@@ -116,6 +116,16 @@ export const mutants: ReadonlyArray<Mutant> = [
   ...mutantsOf("server/identity/mayDecide.ts", "server/approvals/Approvals/quorum.test.ts", [
     ["AND ${DECIDES} = ANY (${grantedScopes(sql)})", ""]
   ]),
+  ...mutantsOf("server/approvals/messageRows.ts", "server/approvals/Messages.test.ts", [
+    ["AND sender = ${sender}", ""],
+    [
+      "greatest(newest_question, newest_answer) + 1 ELSE newest_question",
+      "newest_question + 1 ELSE newest_question"
+    ]
+  ]),
+  ...mutantsOf("server/approvals/Steps.ts", "server/approvals/Messages.test.ts", [
+    ["after_message ?? approval.newest_answer", "after_message ?? 0"]
+  ]),
   ...mutantsOf("server/approvals/proposalRows.ts", "server/approvals/Approvals/proposals.test.ts", [
     ["AND ${mayDecide(sql, now)}", ""],
     ["AND proposal_expires_at > ${toDate(now)}", ""],
