@@ -171,7 +171,7 @@ const settings = (at: SeededOrg): ReadonlyArray<PageCase> => [
   { path: "/sessions?text=nothing-like-it", shows: "No matching sessions" },
   { path: "/browsers", shows: "this browser", open: [press("End session")] },
   { path: "/data", shows: "No deletions yet", onPhone: true },
-  { path: "/audit", shows: "Grace Hopper", open: [(page) => page.getByText("Details").first().click()] },
+  { path: "/audit", shows: "approved a step:", open: [(page) => page.getByText("Details").first().click()] },
   { path: "/no/such/page", shows: "Page not found" }
 ]
 

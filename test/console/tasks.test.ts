@@ -392,6 +392,9 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Tasks
         const panel = page.getByRole("region", { name: "Canary" })
         yield* Effect.promise(async () => {
           await page.getByRole("button", { name: "Promote candidate" }).click()
+          await page.getByRole("radio", { name: "a share of them, as a canary" }).check()
+          // An empty share is no release for all.
+          assert.isTrue(await page.getByRole("button", { name: "Promote", exact: true }).isDisabled())
           await page.getByLabel("Percentage of the runs, as a canary").fill("50")
           await page.getByRole("button", { name: "Promote", exact: true }).click()
           await page.getByText("Canary started").waitFor()

@@ -6,7 +6,7 @@ import { Button } from "./Button.tsx"
 
 /**
  * A modal dialog. It traps the focus and restores it on close. Escape and a click outside close it, unless `explicitClose`. After its user
- * has typed or chosen something, they ask first: one wrong click would lose it. The dialog's own buttons close it at once.
+ * has typed or chosen something in a form, they ask first: one wrong click would lose it. The dialog's own buttons close it at once.
  */
 export const Dialog = ({
   children,
@@ -34,7 +34,8 @@ export const Dialog = ({
   useEffect(() => {
     const element = body.current
     if (!open || element === null) return undefined
-    const note = () => setEdited(true)
+    // Without a form, a choice applies at once.
+    const note = () => setEdited(element.querySelector("form") !== null)
     element.addEventListener("input", note)
     return () => {
       element.removeEventListener("input", note)

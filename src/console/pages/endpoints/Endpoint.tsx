@@ -186,7 +186,10 @@ const EndpointView = ({ endpoint }: { readonly endpoint: NotificationEndpoint })
       {endpoint.cooldown_until === null ? null : (
         <p className="notice warn">
           Cooling down after {endpoint.consecutive_failures} consecutive failures. Deliveries and replays
-          resume with one probe at <AbsoluteTime time={endpoint.cooldown_until} />.
+          resume with one probe at <AbsoluteTime time={endpoint.cooldown_until} />.{" "}
+          {endpoint.pending_deliveries.toLocaleString("en")}{" "}
+          {endpoint.pending_deliveries === 1 ? "delivery waits" : "deliveries wait"} for it; a test event is
+          sent at once.
         </p>
       )}
       {endpoint.awaits_verification ? (

@@ -1,7 +1,8 @@
-import { Effect } from "effect"
+import { Effect, Option } from "effect"
+import { AsyncResult } from "effect/reactivity"
 import { useState } from "react"
 import type { Comparison } from "../../../domain/tasks/Comparison.ts"
-import { refresh } from "../../state/atoms.ts"
+import { refresh, useAtomValue } from "../../state/atoms.ts"
 import { releasesAtom, taskAtom } from "../../state/tasks.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { Button } from "../../ui/Button.tsx"
@@ -29,11 +30,13 @@ export const PromoteCandidate = ({
 }) => {
   const [open, setOpen] = useState(false)
   const [reason, setReason] = useState("")
-  /** Percentage of the runs that it answers as a canary; empty: all, as the live release. */
+  const [role, setRole] = useState<"live" | "canary">("live")
+  /** Percentage of the runs that it answers as a canary. */
   const [percent, setPercent] = useState("")
+  const task = Option.getOrUndefined(AsyncResult.value(useAtomValue(taskAtom(task_id))))
   /** Whether the release was refused in a way that `force` overrides. It stays so while the forced one is in progress. */
   const [refused, setRefused] = useState(false)
-  const isCanary = percent.trim() !== ""
+  const isCanary = role === "canary"
   const action = useAction((forced: boolean) => {
     const candidate = { comparison_id: id, ...(forced ? { force: true, reason: reason.trim() } : {}) }
     const params = { id: task_id }
@@ -48,6 +51,7 @@ export const PromoteCandidate = ({
     setOpen(false)
     setRefused(false)
     setReason("")
+    setRole("live")
     setPercent("")
     action.reset()
   }
@@ -88,23 +92,39 @@ export const PromoteCandidate = ({
             . Run a new comparison to know which one is better.
           </p>
         )}
-        <Field
-          label="Percentage of the runs, as a canary"
-          hint="0.1 to 99. Leave empty to make it the live release."
-          error={fieldError(action.failure, "share")}
-        >
-          {(field) => (
-            <input
-              {...field}
-              type="number"
-              min={0.1}
-              max={99}
-              step="any"
-              value={percent}
-              onChange={({ target }) => setPercent(target.value)}
-            />
-          )}
-        </Field>
+        <fieldset className="field">
+          <legend className="legend">It answers</legend>
+          <label className="check">
+            <input type="radio" name="role" checked={!isCanary} onChange={() => setRole("live")} />
+            all new runs, as the live release
+          </label>
+          <label className="check">
+            <input type="radio" name="role" checked={isCanary} onChange={() => setRole("canary")} />
+            a share of them, as a canary
+          </label>
+        </fieldset>
+        {isCanary ? (
+          <Field
+            label="Percentage of the runs, as a canary"
+            hint="0.1 to 99."
+            error={fieldError(action.failure, "share")}
+          >
+            {(field) => (
+              <input
+                {...field}
+                className="short"
+                type="number"
+                min={0.1}
+                max={99}
+                step="any"
+                value={percent}
+                onChange={({ target }) => setPercent(target.value)}
+              />
+            )}
+          </Field>
+        ) : task === undefined || task.canary_release_id === null ? null : (
+          <p className="notice warn">This ends the canary that is running.</p>
+        )}
         <FailureNotice failure={action.failure} />
         {canForce ? (
           <Field label="Reason to promote it nevertheless" hint="Kept in the audit log.">
@@ -125,7 +145,7 @@ export const PromoteCandidate = ({
           <Button
             kind={canForce ? "bad" : "primary"}
             pending={action.pending}
-            disabled={canForce && reason.trim() === ""}
+            disabled={(canForce && reason.trim() === "") || (isCanary && percent.trim() === "")}
             onClick={() => void run()}
           >
             {canForce ? "Promote nevertheless" : "Promote"}

@@ -67,6 +67,7 @@ const LoadedTask = ({ id, tab: wanted }: { readonly id: TaskId; readonly tab: st
                 label="Sections"
                 selected={tab}
                 onSelect={(name) => navigate(`/tasks/${id}/${name}`, { replace: true })}
+                hrefOf={(name) => `/tasks/${id}/${name}`}
                 options={tabs}
               />
             }
