@@ -300,7 +300,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("The a
       yield* Effect.promise(async () => {
         await page.waitForFunction(() => document.title.includes("payments.refund · SUP-9001 · Countersign"))
         await page.keyboard.press("Control+k")
-        await page.getByRole("combobox").fill("new api")
+        await page.getByRole("dialog").getByRole("combobox").fill("new api")
         await page.getByRole("option", { name: /New API key/ }).click()
         await page.getByRole("dialog").getByLabel("Name").waitFor()
         assert.strictEqual(new URL(page.url()).search, "")
