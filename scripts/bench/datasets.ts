@@ -122,7 +122,8 @@ const program = Effect.gen(function* () {
     const examples = Array.from({ length: corrections }, (_, index) => ({
       input: inputOf((round * 7_919 + index * 104_729) % count, short),
       answer: { category: `corrected in ${round}` },
-      source_feedback_id: null
+      source_feedback_id: null,
+      origin: "made" as const
     }))
     const made = yield* transaction(
       datasets.derive({ org_id, task_id, base, by: OPERATOR, now }, Stream.fromIterable(examples))
