@@ -104,8 +104,10 @@ export {
   ReleaseFeedback
 } from "../domain/tasks/FeedbackQuality.ts"
 export {
+  Benchmark,
   HoldOut,
   LeaveOneOut,
+  NewBenchmark,
   NewHoldOut,
   NewTrainTestSplit,
   NoHoldOut,

@@ -121,9 +121,9 @@ const knownLocks: Readonly<Record<string, readonly [count: number, reason: strin
   "redaction/RedactionSettings.ts": [1, "follows a write of its transaction"],
   "tasks/Comparisons/lease.ts": [1, "locks what it updates"],
   "tasks/Comparisons/recordBatch.ts": [1, "follows a write of its transaction"],
-  "tasks/Feedback/rows.ts": [
-    1,
-    "one statement; feedback of a run that is deleted at the moment of a move stays until it expires"
+  "tasks/Feedback/insertFeedback.ts": [
+    2,
+    "one statement, which updates the opinions that it locks; feedback of a run that is deleted at the moment of a move stays until it expires"
   ],
   "telemetry/Spans/storeBatches.ts": [1, "a variable that lockOnNode gets"],
   "telemetry/Telemetry/OtlpChannel.ts": [1, "locks what it updates"],
