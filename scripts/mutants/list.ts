@@ -294,8 +294,7 @@ export const mutants: ReadonlyArray<Mutant> = [
   ]),
   ...mutantsOf("server/tasks/Feedback/insertFeedback.ts", "server/tasks/Feedback/opinions.test.ts", [
     ["added: 1, replaced: -1", "added: 1"],
-    ["OR earlier_id IN (SELECT feedback_id FROM outdated)", ""],
-    ["FOR NO KEY UPDATE SKIP LOCKED ) AS earlier", "FOR NO KEY UPDATE ) AS earlier"]
+    ["OR earlier_id IN (SELECT feedback_id FROM outdated)", ""]
   ]),
   ...mutantsOf("server/identity/ApiKeys/rows.ts", "server/identity/ApiKeys.test.ts", [
     ["AND made.created_by_id = line.key_id", "AND made.created_by_id = ${key_id}"]
