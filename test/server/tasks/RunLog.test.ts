@@ -164,7 +164,7 @@ layer(service(), { excludeTestServices: true })("RunLog", (it) => {
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const { admin, list, log, params, task } = yield* createDesk("filters")
-      yield* log("answered", {})
+      yield* log("answered parcel", {})
       yield* log("scored", { answer, metadata: { customer: "acme", tries: 1 } })
       yield* log("Praised", { answer, metadata: { customer: "acme", tries: 2 } })
       yield* log("failed", { answer, metadata: { customer: "other" } })
@@ -186,15 +186,15 @@ layer(service(), { excludeTestServices: true })("RunLog", (it) => {
 
       const matches: ReadonlyArray<readonly [RunFilter, ReadonlyArray<string>]> = [
         [{ status: "failed" }, ["failed"]],
-        [{ status: "succeeded" }, ["Praised", "scored", "answered"]],
+        [{ status: "succeeded" }, ["Praised", "scored", "answered parcel"]],
         [{ source: "logged" }, ["Praised", "scored"]],
-        [{ source: "provider" }, ["failed", "answered"]],
-        [{ release_id: task.live_release_id }, ["failed", "answered"]],
+        [{ source: "provider" }, ["failed", "answered parcel"]],
+        [{ release_id: task.live_release_id }, ["failed", "answered parcel"]],
         [{ score: -1 }, ["scored"]],
         [{ score: 1 }, ["Praised"]],
         [{ score: 0 }, []],
         [{ has_feedback: true }, ["Praised", "scored"]],
-        [{ has_feedback: false }, ["failed", "answered"]],
+        [{ has_feedback: false }, ["failed", "answered parcel"]],
         [{ metadata: { customer: "acme" } }, ["Praised", "scored"]],
         [{ metadata: { tries: 2 } }, ["Praised"]],
         [{ metadata: { tries: "2" } }, []],
@@ -202,7 +202,7 @@ layer(service(), { excludeTestServices: true })("RunLog", (it) => {
         [{ text: "praised" }, ["Praised"]],
         [{ text: "TIMED OUT" }, ["failed"]],
         [{ awaits_review: true }, []],
-        [{ awaits_review: false }, ["failed", "Praised", "scored", "answered"]]
+        [{ awaits_review: false }, ["failed", "Praised", "scored", "answered parcel"]]
       ]
       for (const [filter, texts] of matches) {
         assert.deepStrictEqual(yield* list(filter), [...texts], JSON.stringify(filter))
