@@ -81,7 +81,10 @@ const toTaskRow = (
   runs_to_review: reads.runs ? row.to_review : null
 })
 
-/** One statement for a page. `since`: the first day that is counted. Each figure reads an index, and at most `MAX_WAITING_COUNT` rows of a queue. */
+/**
+ * One statement for a page. `since`: the first day that is counted. Each figure reads an index, and at most `MAX_WAITING_COUNT` rows of a
+ * queue: in the index's order, for which no plan can read the whole table.
+ */
 export const selectTasks = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
@@ -96,6 +99,7 @@ export const selectTasks = (
       WHERE feedback.org_id = ${org_id}
         AND feedback.task_id = listed.task_id
         AND feedback.status = ${status}
+      ORDER BY feedback.score, feedback.feedback_id DESC
       LIMIT ${MAX_WAITING_COUNT}
     ) AS waiting
   )`
@@ -140,6 +144,7 @@ export const selectTasks = (
           FROM run_reviews
           WHERE run_reviews.org_id = ${org_id}
             AND run_reviews.task_id = listed.task_id
+          ORDER BY run_reviews.run_id
           LIMIT ${MAX_WAITING_COUNT}
         ) AS waiting
       ) AS to_review

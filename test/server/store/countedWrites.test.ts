@@ -21,6 +21,7 @@ const counted: Readonly<Record<string, string>> = {
 /** The writes that count nothing, and why. */
 const uncounted: Readonly<Record<string, string>> = {
   "approvals/SessionWriter/stepChange.ts: INSERT INTO approvals": "new approvals are pending",
+  "approvals/messageRows.ts: UPDATE approvals": "the number of the newest message is not counted",
   "approvals/proposalRows.ts: UPDATE approvals": "writes a counter-proposal of a closed approval, or its use",
   "delivery/Delivery/Retention.ts: DELETE FROM deliveries": "retention keeps counts",
   "delivery/expireEvents.ts: DELETE FROM ${sql(table)}": "tables of events",
