@@ -180,7 +180,13 @@ describe("connect", () => {
 
   it("reads the lines of an export as they arrive", async () => {
     const line = (digit: string) =>
-      JSON.stringify({ id: `exm_${digit.repeat(32)}`, input: {}, answer: {}, source_feedback_id: null })
+      JSON.stringify({
+        id: `exm_${digit.repeat(32)}`,
+        input: {},
+        answer: {},
+        source_feedback_id: null,
+        origin: "made"
+      })
     const bytes = new TextEncoder().encode(`${line("a")}\n${line("b")}\r\n\n${line("c")}`)
     const ids = async (body: BodyInit, limit = Infinity) => {
       vi.stubGlobal("fetch", () => Promise.resolve(new Response(body)))

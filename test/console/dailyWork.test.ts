@@ -126,7 +126,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Daily
         await page.getByLabel("Comment (optional)").fill("Fine")
         await page.getByRole("button", { name: "Approve", exact: true }).click()
         await page.getByRole("heading", { name: "mail.second" }).waitFor()
-        await page.getByText("Approved mail.first").waitFor()
+        await page.getByText("Approved: mail.first").waitFor()
         await page.getByRole("button", { name: "View the grant" }).click()
         await page.waitForURL(/\/grants\/grt_/)
 

@@ -3,6 +3,7 @@ import { Effect, Layer } from "effect"
 import type { Page, Request } from "playwright-core"
 import { Countersign } from "../../src/testing/index.ts"
 import { Browser, goTo, skipWithoutBrowser, openSignedIn } from "../support/browser.ts"
+import { eventually } from "../support/eventually.ts"
 import { seedConsoleOrg } from "../support/seedConsoleOrg.ts"
 import { service } from "../support/service.ts"
 
@@ -109,7 +110,11 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Conso
           [`/tasks/${at.task_id}`, "Configuration", tabs],
           ["/runs", "Answered by", ["All", "Answered", "Failed", "Export"]],
           [`/tasks/${at.task_id}/runs`, "Answered by", [...tabs, "All", "Answered", "Failed", "Export"]],
-          [`/runs/${at.trace_id}`, "Your feedback", ["Correct c", "Incorrect i", "Correct the answer e"]],
+          [
+            `/runs/${at.trace_id}`,
+            "Your feedback",
+            ["Correct c", "Correct, add as example a", "Incorrect i", "Correct the answer e"]
+          ],
           [`/tasks/${at.task_id}/datasets`, "Version 2", tabs],
           [`/tasks/${at.task_id}/comparisons`, "Completed", tabs],
           [`/tasks/${at.task_id}/releases`, "first release", tabs],
@@ -120,14 +125,18 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Conso
             ["All 3", "Fixed 1", "Broken 0", "Both wrong 0", "Both right 2", "View details"]
           ]
         ] as const) {
-          const found = yield* Effect.promise(async () => {
+          yield* Effect.promise(async () => {
             await goTo(page, path)
             await page.locator("main").getByText(shows).first().waitFor()
-            return actions(page)
           })
           // Rows of the lists beside the page only open an entry; their names contain an actor or a tool. Copying asks nothing of the API.
-          const rest = found.filter((name) => !/by (Ada|Grace)|refund|^Copy/.test(name))
-          assert.deepStrictEqual([...new Set(rest)], [...offered], path)
+          const found = Effect.map(
+            Effect.promise(() => actions(page)),
+            (names) => [...new Set(names.filter((name) => !/by (Ada|Grace)|refund|^Copy/.test(name)))]
+          )
+          // A part of the page may come after the text.
+          const rest = yield* eventually(found, ({ length }) => length >= offered.length)
+          assert.deepStrictEqual(rest, [...offered], path)
         }
         for (const path of [
           "/tasks/new",

@@ -143,8 +143,9 @@ export const selectTasks = (
           SELECT 1
           FROM run_reviews
           WHERE run_reviews.org_id = ${org_id}
-            AND run_reviews.task_id = listed.task_id
-          ORDER BY run_reviews.run_id
+            -- A range, in whose order no other index is.
+            AND run_reviews.task_id BETWEEN listed.task_id AND listed.task_id
+          ORDER BY run_reviews.task_id, run_reviews.run_id
           LIMIT ${MAX_WAITING_COUNT}
         ) AS waiting
       ) AS to_review

@@ -462,6 +462,7 @@ const unsealedColumns = [
   "audit_heads.previous_digest",
   "console_sessions.digest",
   "dataset_examples.input_digest",
+  "dataset_examples.tokens",
   "dataset_postings.postings",
   "deletions.metadata_digest",
   "erased_examples.content_hash",

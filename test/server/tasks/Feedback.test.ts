@@ -68,12 +68,12 @@ layer(service(), { excludeTestServices: true })("Feedback", (it) => {
       })
   )
 
-  it.effect("a run is named by its trace id also in capital letters and as a UUID", () =>
+  it.effect("a run is named by its trace id also in capital letters, as a UUID and padded", () =>
     Effect.gen(function* () {
       const { integration, run } = yield* createDesk("spelled")
       const trace_id = yield* run("hello")
       const uuid = trace_id.replace(/^(.{8})(.{4})(.{4})(.{4})/, "$1-$2-$3-$4-")
-      for (const inference_log_id of [trace_id.toUpperCase(), uuid, uuid.toUpperCase()]) {
+      for (const inference_log_id of [trace_id.toUpperCase(), uuid, uuid.toUpperCase(), `${trace_id}    `]) {
         const created = yield* integration.feedback.create({ payload: { inference_log_id, score: 1 } })
         assert.strictEqual(created.inference_log_id, trace_id)
       }

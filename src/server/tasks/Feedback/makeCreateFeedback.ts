@@ -86,8 +86,8 @@ export const makeCreateFeedback = Effect.gen(function* () {
   return Effect.fnUntraced(function* (input: NewFeedback) {
     const { actor, org_id } = yield* AuthorizedEither("feedback.write", "feedback.create")
     const score = yield* scoreOf(input)
-    // Clients that keep trace ids in a column for UUIDs send them with hyphens or in capital letters.
-    const trace_id = parseTraceId(input.inference_log_id.replaceAll("-", "").toLowerCase())
+    // Clients that keep trace ids in a column for UUIDs, or of a fixed width, send them with hyphens, in capital letters or padded.
+    const trace_id = parseTraceId(input.inference_log_id.trim().replaceAll("-", "").toLowerCase())
     if (Option.isNone(trace_id)) return yield* noRun
     const run = yield* Effect.orDie(findRunTask({ org_id, trace_id: trace_id.value }))
     if (Option.isNone(run)) return yield* noRun
