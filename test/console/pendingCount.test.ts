@@ -201,6 +201,41 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })(
         })
       }).pipe(Effect.scoped, Effect.orDie))
 
+    test("a refusal that arrives after another tab has signed in leads to the new session", () =>
+      Effect.gen(function* () {
+        const { key, url } = yield* Countersign
+        const first = yield* key({ preset: "reviewer", name: "Ada" }, "late refusal")
+        const { page } = yield* openSignedIn(first, "/approvals")
+        const there = yield* key({ preset: "reviewer", name: "Bob" }, "late refusal elsewhere")
+        const ask = yield* agentOf("late refusal")
+        const refuse = yield* Effect.promise(async () => {
+          await page.getByText("Live · sorted by deadline").waitFor()
+          let release: () => void = () => undefined
+          const signedIn = new Promise<void>((resolve) => (release = resolve))
+          await page.route(
+            "**/console/overview/alerts",
+            async (route) => {
+              await signedIn
+              await route.fulfill({ status: 401, json: {} })
+            },
+            { times: 1 }
+          )
+          return release
+        })
+        const asked = page.waitForRequest("**/console/overview/alerts")
+        // Its count lets the page read the alerts.
+        yield* ask("one")
+        yield* Effect.promise(async () => {
+          await asked
+          const tab = await page.context().newPage()
+          await tab.goto("/healthz")
+          await signInBy(tab, url, there)
+          refuse()
+          await page.waitForURL(/\/console\/overview$/)
+          await page.getByText("Bob", { exact: true }).waitFor()
+        })
+      }).pipe(Effect.scoped, Effect.orDie))
+
     test("after a sign-in with a key of another organization, no tab shows anything of the other one", () =>
       Effect.gen(function* () {
         const { key, url } = yield* Countersign

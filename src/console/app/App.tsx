@@ -3,7 +3,7 @@ import { useEffect } from "react"
 import { ConsoleSession } from "../../api/Console.ts"
 import { useAtomValue, registry } from "../state/atoms.ts"
 import { isStillSignedIn } from "../state/inboxStream.ts"
-import { onOtherTabsToken } from "../state/pageToken.ts"
+import { onOtherTabsToken, readPageToken } from "../state/pageToken.ts"
 import { sessionAtom, enterSession } from "../state/session.ts"
 import { NoResponse } from "./NoResponse.tsx"
 import { followPlaces } from "./place.ts"
@@ -30,9 +30,18 @@ const path = registry.get(pathAtom)
 const requested = matchRoute(path === "/" ? HOME : path)
 if (requested !== undefined) preload(requested.route.load)
 followPlaces()
-onOtherTabsToken(() => {
-  if (registry.get(sessionAtom)._tag === "SignedOut") void Effect.runPromise(isStillSignedIn)
-})
+/** The page's part of the token with which the session was last looked for. */
+let knownToken = readPageToken()
+
+/** Looks for a session that another tab has begun, once for each. The refusal of an earlier request can arrive after the new token. */
+const findOtherTabsSession = () => {
+  const token = readPageToken()
+  if (registry.get(sessionAtom)._tag !== "SignedOut" || token === knownToken) return
+  knownToken = token
+  void Effect.runPromise(isStillSignedIn)
+}
+onOtherTabsToken(findOtherTabsSession)
+registry.subscribe(sessionAtom, findOtherTabsSession)
 
 /** The app of a signed-in browser: the shell with the current page, or the sign-in page once the session has ended. */
 export default function App({ session }: { readonly session: unknown }) {

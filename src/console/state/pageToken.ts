@@ -13,7 +13,8 @@ export const keepPageToken = (token: string | null): void => {
   }
 }
 
-const read = (): string | null => {
+/** The part that the page keeps; null over HTTPS, and signed out. */
+export const readPageToken = (): string | null => {
   try {
     return localStorage.getItem(NAME)
   } catch {
@@ -29,13 +30,13 @@ export const onOtherTabsToken = (changed: () => void): void =>
 
 /** The header of requests; none over HTTPS. */
 export const pageHeaders = (): Readonly<Record<string, string>> => {
-  const token = read()
+  const token = readPageToken()
   return token === null ? {} : { [PAGE_HEADER]: token }
 }
 
 /** An address of this service with the part, for requests that have no headers of the page's. */
 export const withPageToken = (address: string): string => {
-  const token = read()
+  const token = readPageToken()
   if (token === null) return address
   return `${address}${address.includes("?") ? "&" : "?"}${new URLSearchParams({ [PAGE_PARAMETER]: token }).toString()}`
 }
