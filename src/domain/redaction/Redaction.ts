@@ -151,7 +151,8 @@ function* withRepeats(
   const values = new Set<string>()
   for (const { end, start } of ranges) {
     if (values.size === MAX_REPEATED) break
-    const value = text.slice(start, end)
+    // A range may end in the line break across which it was found.
+    const value = text.slice(start, end).trim()
     if (isOpaque(value)) values.add(value)
   }
   const repeats: Array<TextRange> = []
@@ -210,29 +211,31 @@ class RedactionWalk {
     if (this.unsearchable !== undefined) return null
     if (++this.#nodes > this.#maxNodes) return this.#stopSearch(`has more than ${this.#maxNodes} values`, 0)
     if (typeof value === "string") return this.#text(value, name)
-    if (typeof value === "number") return this.#number(value)
+    if (typeof value === "number") return this.#number(value, name)
     if (typeof value !== "object" || value === null) return value
     if (Array.isArray(value)) {
       return value.map((item: Schema.Json, index) => this.#visit(String(index), () => this.value(item, name)))
     }
     const members = new Map<string, Schema.Json>()
-    const pairName = pairNameOf(value)
-    for (const [key, inner] of Object.entries(value)) {
+    const entries = Object.entries<Schema.Json>(value)
+    const pairName = pairNameOf(entries)
+    for (const [key, inner] of entries) {
       const clean = this.#cleanName(key)
       const kept = freeName(members, clean)
       this.#visit(kept, () => {
         if (clean !== key) this.#countField()
         // Classified by the redacted name, so that a second redaction has the same result.
-        members.set(kept, this.value(inner, clean === "value" ? (pairName ?? name ?? clean) : clean))
+        members.set(kept, this.value(inner, valueMembers.has(clean) ? (pairName ?? name ?? clean) : clean))
       })
     }
     return Object.fromEntries(members)
   }
 
-  /** A credential of digits alone may arrive as a number. Only known values and the organization's own patterns count as one. */
-  #number(value: number): Schema.Json {
+  /** A credential of digits alone may arrive as a number. Only known values, the organization's own patterns and personal data count as one. */
+  #number(value: number, name: string | undefined): Schema.Json {
     const text = String(value)
     if (
+      !this.#isPersonal(name, text) &&
       this.#known.find({ text }).length === 0 &&
       (this.#known.policy.isEmpty || this.#clean(text) === text)
     ) {
@@ -245,11 +248,19 @@ class RedactionWalk {
   #text(text: string, name: string | undefined): string {
     const isSecret =
       name !== undefined &&
-      isSecretField(name, text) &&
+      (isSecretField(name, text) || this.#isPersonal(name, text)) &&
       !isException(text, { start: 0, end: text.length }, this.#known)
     const clean = isSecret ? REDACTED : this.#clean(text)
     if (clean !== text) this.#countField()
     return clean
+  }
+
+  #isPersonal(name: string | undefined, text: string): boolean {
+    return (
+      name !== undefined &&
+      this.#known.policy.isPersonalField(name, text) &&
+      !this.#known.policy.isException(text)
+    )
   }
 
   #clean(text: string): string {
@@ -291,10 +302,23 @@ class RedactionWalk {
   }
 }
 
-/** The name that an object gives to its member `value`, as in `{ "name": "DB_PASSWORD", "value": … }`. */
-const pairNameOf = (object: object): string | undefined => {
-  const name: unknown = "name" in object ? object.name : "key" in object ? object.key : undefined
-  return typeof name === "string" && "value" in object ? name : undefined
+/** Members that name what another member contains, and those that contain it. */
+const nameMembers = ["name", "key", "label", "field", "element", "selector"]
+const valueMembers = new Set(["value", "text"])
+
+/** Maximum length of a selector whose end is inspected. */
+const MAX_SELECTOR = 128
+
+/**
+ * The name that an object gives to its member `value` or `text`: `{ "name": "DB_PASSWORD", "value": … }`, also as a browser is told to fill
+ * in a form: `{ "element": "Password field", "text": … }`, `{ "selector": "input[type=password]", "text": … }`.
+ */
+const pairNameOf = (entries: ReadonlyArray<readonly [string, Schema.Json]>): string | undefined => {
+  if (!entries.some(([member]) => valueMembers.has(member))) return undefined
+  const name = nameMembers
+    .map((member) => entries.find(([other]) => other === member)?.[1])
+    .find((value) => typeof value === "string")
+  return name?.slice(-MAX_SELECTOR).replace(/(?: (?:field|input|box|textbox))?[^\p{L}\p{N}]{0,8}$/iu, "")
 }
 
 /** Returns the name, or a free variant of it if another member has it. */

@@ -1,7 +1,7 @@
 import { RE2JS, RE2Set } from "re2js"
 import { Result } from "effect"
 import { compilePattern } from "../tasks/CompiledSchema/LinearPattern.ts"
-import { findPersonalData } from "./Redaction/findPersonalData.ts"
+import { findPersonalData, isPersonalField } from "./Redaction/findPersonalData.ts"
 import { REDACTED } from "./Redaction/mark.ts"
 import { mergeRanges, type TextRange } from "./Redaction/TextRange.ts"
 import { normalizeText, toOriginal } from "./Redaction/TextView.ts"
@@ -68,6 +68,11 @@ export class RedactionPolicy {
   /** Whether a value that would be replaced stays. */
   isException(value: string): boolean {
     return this.#hasExceptions && value.length <= MAX_MATCH && this.#exceptionSet.match(value).length > 0
+  }
+
+  /** Whether a whole field is personal data by its name. */
+  isPersonalField(name: string, text: string): boolean {
+    return this.#personal.size > 0 && isPersonalField(name, text, this.#personal)
   }
 
   /**

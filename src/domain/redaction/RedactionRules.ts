@@ -14,7 +14,7 @@ export const MAX_MATCH = 512
 export const PersonalData = documentedEnum({
   email_address: "Email addresses, except those of domains that are reserved for examples.",
   phone_number:
-    "Phone numbers in international form, and national ones after a word such as `phone` or `Tel.`.",
+    "Phone numbers in international form, and national ones after a word such as `phone` or `Tel.`, or in a field of such a name.",
   card_number: "Numbers of payment cards with a correct check digit (Luhn).",
   iban: "International bank account numbers (IBAN) with the length of their country and correct check digits."
 })

@@ -147,13 +147,31 @@ describe("redaction of personal data", () => {
       ["https://x.com/unsubscribe/ada@initech.com", "https://x.com/unsubscribe/[REDACTED]"],
       ["4111\u00a01111\u00a01111\u00a01111", "[REDACTED]"],
       ["DE89\u202f3704\u202f0044\u202f0532\u202f0130\u202f00", "[REDACTED]"],
-      ["2200 0000 0000 0004 (Mir)", "[REDACTED] (Mir)"]
+      ["2200 0000 0000 0004 (Mir)", "[REDACTED] (Mir)"],
+      ["number,expiry,cvc\n4111111111111111,12/28,123", "number,expiry,cvc\n[REDACTED],12/28,123"],
+      ["17,4111111111111111,9", "17,[REDACTED],9"],
+      ["Ada,4111 1111 1111 1111,Bonn", "Ada,[REDACTED],Bonn"],
+      ["4111 1111 1111 1111 12/29 123", "[REDACTED] 12/29 123"],
+      ["4111 1111 1111 1111 123", "[REDACTED] 123"],
+      ["card=4111+1111+1111+1111&x=1", "card=[REDACTED]&x=1"],
+      ["iban=DE89+3704+0044+0532+0130+00&x=1", "iban=[REDACTED]&x=1"],
+      ['{"phone":"01712345678"}', '{"phone":"[REDACTED]"}'],
+      ['{\\"phone_number\\": 4155552671}', '{\\"phone_number\\": [REDACTED]}'],
+      ["phoneNumber=0171-2345678&x=1", "phoneNumber=[REDACTED]&x=1"],
+      ["Tél. : 06 12 34 56 78", "Tél. : [REDACTED]"],
+      ["https://wa.me/491712345678?text=Hi", "https://wa.me/[REDACTED]?text=Hi"]
     ] as const) {
       assert.strictEqual(redactText(text, all), clean)
       assert.strictEqual(redactText(text, noKnownValues), text, "nothing of it is a secret")
     }
     const number = redact({ card: 4111111111111111 }, all)
     assert.deepStrictEqual(number._tag === "Redaction" ? number.value : number, { card: REDACTED })
+    const fields = redact({ mobilePhone: "0171 2345678", fax_number: 4155552671, order: "0171 2345678" }, all)
+    assert.deepStrictEqual(fields._tag === "Redaction" ? fields.value : fields, {
+      mobilePhone: REDACTED,
+      fax_number: REDACTED,
+      order: "0171 2345678"
+    })
   })
 
   it("leaves what only resembles personal data", () => {
@@ -164,6 +182,7 @@ describe("redaction of personal data", () => {
       "2026-11-21 10:32:11, 192.168.178.21, version 1.2.3.4, 12.500,00 EUR, +1 vote, +2026",
       "tel aviv, call 12 people, phone 7, ISBN 978-3-16-148410-0, 0301234567890123",
       "4f3a-1111-1111-1111 and 41111111111111110",
+      "diff +1234567 -7654321, lat +48.8566, [0,4111111111111111], call=1234567890, cell 12, phone_id: a1",
       "icon@2x.png, photo@3x.jpg, pkg@1.2.3, https://github.com/@ada/x"
     ]) {
       assert.strictEqual(redactText(text, all), text)

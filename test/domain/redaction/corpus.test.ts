@@ -186,6 +186,19 @@ describe("redaction of a generated corpus", () => {
     assert.include(redactedText({ name: "DB_HOST", value: "kX7pQ2mZ9w" }), "kX7pQ2mZ9w")
   })
 
+  it("finds what a browser is told to fill in", () => {
+    for (const field of [
+      { element: "Password field", ref: "e12" },
+      { selector: "input[type=password]" },
+      { selector: "#password" },
+      { label: "Password" }
+    ]) {
+      assert.notInclude(redactedText({ ...field, text: "kX7pQ2mZ9w" }), "kX7pQ2mZ9w")
+      assert.include(redactedText({ ...field, text: "Forgot it?" }), "Forgot it?")
+    }
+    assert.include(redactedText({ element: "Search field", text: "kX7pQ2mZ9w" }), "kX7pQ2mZ9w")
+  })
+
   it("leaves ordinary texts as they are", () => {
     const changed = [...seeds, 14, 15, 16, 17].flatMap((seed) => {
       const draw = new SeededRandom(seed)

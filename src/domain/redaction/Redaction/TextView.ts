@@ -35,9 +35,9 @@ const WIDE = /[\uff01-\uff5e]/
 /** Line breaks (Unicode Standard Annex 14, BK, CR, LF, NL). */
 const BREAK = /[\n\v\f\r\u2028\u2029\u0085]/
 
-/** Escapes of visible ASCII: `%67`, `\u0067`, `\x67`, `&#103;`, `&#x67;`, `&quot;`. */
+/** Escapes of visible ASCII: `%67`, `\u0067`, `\x67`, `\/`, `&#103;`, `&#x67;`, `&quot;`. */
 const ESCAPE =
-  /%[2-7][0-9A-Fa-f]|\\u00[2-7][0-9A-Fa-f]|\\x[2-7][0-9A-Fa-f]|&#(?:x[2-7][0-9A-Fa-f]|[0-9]{2,3});|&quot;/
+  /%[2-7][0-9A-Fa-f]|\\u00[2-7][0-9A-Fa-f]|\\x[2-7][0-9A-Fa-f]|&#(?:x[2-7][0-9A-Fa-f]|[0-9]{2,3});|\\\/|&(?:quot|lt|gt|amp|apos);/
 
 /** Escapes of quoted-printable, and the signs that a text is so encoded: an escaped equals sign, or a line that ends in one. */
 const QUOTED_PRINTABLE = /=[2-7][0-9A-F]/
@@ -174,11 +174,20 @@ const unescaped = (view: TextView, escape: RegExp): TextView =>
     return code < 0x20 || code > 0x7e ? undefined : String.fromCharCode(code)
   }) ?? view
 
-const codeOf = (escape: string): number =>
-  escape === "&quot;"
-    ? 0x22
-    : escape.startsWith("&#")
-      ? escape.charAt(2) === "x"
-        ? Number.parseInt(escape.slice(3, -1), 16)
-        : Number.parseInt(escape.slice(2, -1), 10)
-      : Number.parseInt(escape.slice(-2), 16)
+const named: ReadonlyMap<string, string> = new Map([
+  ["\\/", "/"],
+  ["&quot;", '"'],
+  ["&lt;", "<"],
+  ["&gt;", ">"],
+  ["&amp;", "&"],
+  ["&apos;", "'"]
+])
+
+const codeOf = (escape: string): number => {
+  const character = named.get(escape)
+  if (character !== undefined) return character.charCodeAt(0)
+  if (!escape.startsWith("&#")) return Number.parseInt(escape.slice(-2), 16)
+  return escape.charAt(2) === "x"
+    ? Number.parseInt(escape.slice(3, -1), 16)
+    : Number.parseInt(escape.slice(2, -1), 10)
+}

@@ -23,7 +23,12 @@ const signs = [
   ":-(?=[^\\s}])",
   // A dump of PHP.
   '=>\\s{0,24}string\\([0-9]{1,4}\\)[ ](?=")',
-  "[ \\t]{0,4}(?:=>|->|\\|\\|=|[:?.]{1,3}=|[:=])",
+  // In Markdown, the emphasis of a label may end after the sign.
+  "[ \\t]{0,4}(?:=>|->|\\|\\|=|[:?.]{1,3}=|={1,3}|:(?:\\*{1,3}(?=[ ]))?)",
+  // The argument of a call: `setPassword("…")`, `.password("…")`.
+  "\\((?=[\"'`])",
+  // The field of a form, which a driver of a browser fills.
+  "\\)\\.(?:fill|type|send_?keys|set_?value|press_?sequentially)\\((?=[\"'`])",
   // The text of an element, also on a line of its own.
   ">\\s{0,24}(?:<!\\[CDATA\\[)?",
   "[ \\t]{1,4}>",
@@ -45,7 +50,7 @@ const words = [
 ]
 
 /** Each word of a text may be a name, so the next character selects the alternatives to try. */
-const separator = `[\\s,]{0,24}["'\`]?\\bvalue["'\`]?[ \\t]{0,3}[:=]|(?=[ \\t]{0,16}[[):.?=>|,{<-])(?:${signs.join("|")})|(?=[ \\t])(?:${words.join("|")})|\\s{1,2}\\{\\s{0,12}default[ \\t]{0,3}=`
+const separator = `[\\s,]{0,24}["'\`]?\\b(?:value|text)["'\`]?[ \\t]{0,3}[:=]|(?=[ \\t]{0,16}[[():.?=>|,{<-])(?:${signs.join("|")})|(?=[ \\t])(?:${words.join("|")})|\\s{1,2}\\{\\s{0,12}default[ \\t]{0,3}=`
 
 /** The start of a call that wraps a literal: `Some("…")`, `SecretString::new("…")`. */
 const wrapper =
@@ -257,6 +262,10 @@ const furtherValues = (text: string, from: number): ReadonlyArray<TextRange> => 
   return found
 }
 
+/** Names of calls that set a secret, rather than look one up or check it. */
+const keySetter = /(?:^|\.)(?:set|with)_?[A-Za-z]/i
+const setter = /(?:^|\.)(?:(?:set|with)_?[A-Za-z]|pass(?:word|wd|phrase)$)/i
+
 /**
  * Whether an assignment is only apparent: a dash or a verb (`pass "all"`) in prose; in code another name (`password=db_password`), or a
  * call or subscript that yields the secret.
@@ -270,6 +279,7 @@ const isFalsePositive = (
 ): boolean =>
   (sign === "-" && !looksRandom(assigned) && !isUuid(assigned)) ||
   (sign === "" && kind === "pass") ||
+  (sign === "(" && !(kind === "password" ? setter : keySetter).test(name)) ||
   // The first part of a connection string, in which the password has its own name.
   /^(?:host|server|data source|port|dbname|user|uid|driver|endpoint|account\w*|provider)=/i.test(assigned) ||
   // An empty value and the next argument, or an option.
@@ -292,7 +302,7 @@ const isFalsePositive = (
         assigned
       ) ||
       // Words joined as in a variable or a property of an object.
-      /^[A-Za-z]\w*[a-z0-9](?:Password|Secret|Token|Key)$|^[A-Za-z]+(?:_[A-Za-z]+)+$|^[*&]?(?:[A-Za-z_]\w*\.){1,}[A-Z]\w*$|^(?:[a-z_]\w*\.){2,}[a-z_]\w*$/.test(
+      /^[A-Za-z]\w*[a-z0-9](?:Password|Secret|Token|Key)$|^[A-Za-z]+(?:_[A-Za-z]+)+$|^[*&]?(?:[A-Za-z_]\w*\.){1,}[A-Z]\w*(?<![0-9]{2})$|^(?:[a-z_]\w*\.){2,}[a-z_]\w*$/.test(
         assigned
       ) ||
       name.toLowerCase().endsWith(assigned.toLowerCase())))
@@ -389,9 +399,8 @@ export const isSecretValue = (kind: NameKind, assigned: string, isCode: boolean)
   )
 }
 
-/** Several words with a capital letter and a number, as in `horse-42-Staple`. */
-const isPassphrase = (text: string): boolean =>
-  text.split(/[-_./:]/).length >= 3 && /[A-Z]/.test(text) && hasDigit(text)
+/** Words with a capital letter and a number, as in `horse-42-Staple`. */
+const isPassphrase = (text: string): boolean => /[A-Z]/.test(text) && hasDigit(text)
 
 /**
  * Whether a whole field is a secret: a random-looking token under a secret name, or under the name of a password a value with letters and

@@ -42,7 +42,7 @@ const isBasic = (value: string): boolean => {
 
 /** Headers whose whole value is a credential, and cookie headers, which contain several. */
 const header =
-  /\b(?:proxy-)?authorization["']?[ \t]{0,3}[:=][ \t]{0,3}["']?(?:(?:Digest|AWS4-HMAC-SHA256|Hawk|OAuth|Signature|[A-Z][\w-]{1,30})[ \t]{1,3})?([^\r\n"']{8,2048})|(?:\b(?:set-)?cookie["']?[ \t]{0,3}:[ \t]{0,3}["']?|\s(?:-b|--cookie)[ \t=]{1,3}["'])([^\r\n"']{4,4096})/gi
+  /\b(?:proxy-)?authorization["']?[ \t]{0,3}[:=][ \t]{0,3}["']?(?:(?:Digest|AWS4-HMAC-SHA256|Hawk|OAuth|Signature|[A-Z][\w-]{1,30})[ \t]{1,3})?([^\r\n"']{8,2048})|(?:\b(?:set-)?cookie["']?[ \t]{0,3}:[ \t]{0,3}["']?|(?:^|\s)(?:-b|--cookie)[ \t=]{1,3}["'])([^\r\n"']{4,4096})/gi
 
 /** Finds the credentials of authorization headers and of cookies. */
 export const findHeaders = (text: string): ReadonlyArray<TextRange> => {

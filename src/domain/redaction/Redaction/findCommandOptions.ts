@@ -221,6 +221,11 @@ const forms: ReadonlyArray<CommandForm> = [
     words: ["secret set"],
     form: /\b(?:gh|glab)[ \t]+(?:secret|variable)[ \t]+set[ \t][^\n]{0,120}?(?:-b|--body|--value)[ \t=]{1,2}["']?([^\s"']{6,1024})/g
   },
+  // The key of a generator of one-time passwords.
+  {
+    words: ["totp", "hotp"],
+    form: /\b[th]otp\(\s{0,8}["']([A-Z2-7]{16,128})=*["']|\boathtool\b[^\n|;&]{0,120}?[ \t]["']?([A-Z2-7]{16,128})(?![0-9A-Za-z])/gi
+  },
   // The text of a Wi-Fi code.
   { words: ["wifi:"], form: /WIFI:(?:[A-Z]:[^;\n]{0,64};){0,6}?P:((?:[^;\\\n]|\\.){4,128});/gi },
   // A variable that is set for later sessions.

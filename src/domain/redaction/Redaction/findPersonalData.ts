@@ -30,15 +30,37 @@ const findEmailAddresses = (text: string): ReadonlyArray<TextRange> =>
 
 /** `+` and 8 to 15 digits (E.164), also as `00`, in groups as people write them. */
 const international =
-  /(?<![\p{L}\p{N}+]|[0-9][ .-])(?:\+|00(?=[1-9]))[1-9](?:[ \u00a0\u202f()./-]{0,3}[0-9]){6,14}(?![0-9])/gu
+  /(?<![\p{L}\p{N}+]|[0-9][ .-])(?:\+|00(?=[1-9]))[1-9](?:(?! -[0-9])[ \u00a0\u202f()./-]{0,3}[0-9]){7,14}(?![0-9])/gu
 
 /** The North American form with its separators. */
 const northAmerican =
   /(?<![\p{L}\p{N}.-])(?:1[ .-])?(?:\([2-9][0-9]{2}\)[ ]?|[2-9][0-9]{2}[.-])[2-9][0-9]{2}[ .-][0-9]{4}(?![\p{L}\p{N}.-])/gu
 
-/** A national number after a word for phones. */
-const afterWord =
-  /(?<![\p{L}])(?:tel(?:ef?on(?:o|e|nummer)?|éfono|éphone|ephone)?|phone(?: number)?|mobile?(?: number)?|cell(?: ?phone)?|handy(?:nummer)?|rufnummer|fax|call(?: me at| us at)?|whatsapp|sms|gsm|móvil|celular|portable|cellulare|telemóvel|telefoon|komórka|тел(?:ефон)?|моб|телефон|電話|电话|手机|전화|هاتف|फ़ोन)[\p{L}]{0,3}[.:]{0,2}[ \u00a0]{0,2}(?:is |ist |es |est |è |é |number )?((?:\(?[0-9]{1,5}\)?)(?:[ \u00a0\u202f()./-]{0,3}[0-9]){5,13})(?![0-9\p{L}])/giu
+/** Words for phones, also as the name of a field. */
+const phoneWord =
+  "(?:t[eé]l(?:ef?on(?:o|e|nummer)?|éfono|éphone|ephone)?|phone|mobile?|cell[ _-]?phone|handy(?:nummer)?|rufnummer|fax|whatsapp|sms|gsm|móvil|celular|portable|cellulare|telemóvel|telefoon|komórka|тел(?:ефон)?|моб|телефон|電話|电话|手机|전화|هاتف|फ़ोन)[\\p{L}]{0,3}(?:[ _-]?(?:number|no|nr|nummer))?"
+
+/** A national number, in groups as people write them. */
+const nationalNumber = "(?:\\(?[0-9]{1,5}\\)?)(?:[ \\u00a0\\u202f()./–-]{0,3}[0-9]){5,13}"
+
+/** A national number after such a word, in prose or as the value of a setting, or after `call` and in an address of WhatsApp. */
+const afterWord = new RegExp(
+  `(?<!\\p{L})(?:${phoneWord}\\.?["'\`\\\\]{0,4}[ \\u00a0]{0,2}[:=]{0,2}[ \\u00a0]{0,2}["'\`\\\\]{0,4}|(?:call(?: me at| us at)?|cell)[.:]{0,2}[ \\u00a0]{0,2}|wa\\.me/)(?:is |ist |es |est |è |é |number )?(${nationalNumber})(?![0-9\\p{L}])`,
+  "giu"
+)
+
+const phoneName = new RegExp(`(?<!\\p{L})${phoneWord}$`, "iu")
+const wholeNumber = new RegExp(`^\\+?${nationalNumber}$`, "u")
+
+/** Maximum length of a name that is inspected. */
+const MAX_NAME = 128
+
+/** Whether a whole field is personal data by its name: a national phone number in `{ "mobilePhone": … }`. */
+export const isPersonalField = (name: string, text: string, kinds: ReadonlySet<PersonalData>): boolean =>
+  kinds.has("phone_number") &&
+  name.length <= MAX_NAME &&
+  phoneName.test(name.replace(/([a-z])([A-Z])/g, "$1 $2")) &&
+  wholeNumber.test(text)
 
 const findPhoneNumbers = (text: string): ReadonlyArray<TextRange> => {
   const found: Array<TextRange> = []
@@ -70,18 +92,26 @@ const cardBrands: ReadonlyArray<readonly [start: RegExp, lengths: ReadonlyArray<
   [/^(?:50|5[6-8]|6[37])/, [16, 18, 19]]
 ]
 
-const digitGroups = /(?<![0-9A-Za-z.,+-])[2-6](?:[ \u00a0\u202f-]?[0-9]){12,18}(?![0-9A-Za-z]|[.,-][0-9])/g
+const digitGroups =
+  /(?<![0-9A-Za-z.+-]|\b0,)[2-6](?:[ \u00a0\u202f+-]?[0-9]){12,18}(?![0-9A-Za-z]|[.-][0-9])/g
 
 const findCardNumbers = (text: string): ReadonlyArray<TextRange> => {
   const found: Array<TextRange> = []
   for (const match of text.matchAll(digitGroups)) {
-    const digits = match[0].replaceAll(/[^0-9]/g, "")
-    const isCard = cardBrands.some(
-      ([start, lengths]) => start.test(digits) && lengths.includes(digits.length)
-    )
-    if (isCard && hasLuhnDigit(digits)) found.push({ start: match.index, end: match.index + match[0].length })
+    const [run] = match
+    // The last group may be the month of expiry or the check value.
+    const written = [run, run.slice(0, Math.max(0, run.search(/[^0-9][0-9]{1,4}$/)))].find(isCardNumber)
+    if (written !== undefined) found.push({ start: match.index, end: match.index + written.length })
   }
   return found
+}
+
+const isCardNumber = (written: string): boolean => {
+  const digits = written.replaceAll(/[^0-9]/g, "")
+  return (
+    cardBrands.some(([start, lengths]) => start.test(digits) && lengths.includes(digits.length)) &&
+    hasLuhnDigit(digits)
+  )
 }
 
 /** ISO/IEC 7812-1, annex B: every second digit from the right is doubled, and the sum of all digits is a multiple of ten. */
@@ -107,7 +137,7 @@ export const ibanLengths = new Map(
     .map((entry) => [entry.slice(0, 2), Number(entry.slice(2))] as const)
 )
 
-const ibanStart = /(?<![0-9A-Za-z])[A-Za-z]{2}[0-9]{2}(?=[ \u00a0\u202f-]?[0-9A-Za-z])/g
+const ibanStart = /(?<![0-9A-Za-z])[A-Za-z]{2}[0-9]{2}(?=[ \u00a0\u202f+-]?[0-9A-Za-z])/g
 
 const findIbans = (text: string): ReadonlyArray<TextRange> => {
   const found: Array<TextRange> = []
@@ -120,14 +150,15 @@ const findIbans = (text: string): ReadonlyArray<TextRange> => {
   return found
 }
 
-/** The end of the IBAN of a length that starts at an index, with single spaces or hyphens in between; undefined if there is none. */
+/** The end of the IBAN of a length that starts at an index, with single spaces (`+` in a query) or hyphens in between; undefined if there is none. */
 const endOfIban = (text: string, start: number, length: number): number | undefined => {
   let iban = ""
   let at = start
   for (; iban.length < length; at++) {
     const character = text.charAt(at)
     if (/[0-9A-Za-z]/.test(character)) iban += character.toUpperCase()
-    else if (!/[ \u00a0\u202f-]/.test(character) || !/[0-9A-Za-z]/.test(text.charAt(at + 1))) return undefined
+    else if (!/[ \u00a0\u202f+-]/.test(character) || !/[0-9A-Za-z]/.test(text.charAt(at + 1)))
+      return undefined
   }
   return !/[0-9A-Za-z]/.test(text.charAt(at)) && hasIbanDigits(iban) ? at : undefined
 }

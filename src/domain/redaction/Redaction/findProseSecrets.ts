@@ -14,23 +14,24 @@ const bounded = (words: string): string =>
 const passwordHit = new RegExp(bounded(passwordWords), "giu")
 const keyHit = new RegExp(bounded(keyPhrases), "giu")
 
-const OPEN = "[\"'`«»„“”‘’「『《【（(]{0,2}"
+/** Quotation marks; in French typography, a blank follows. */
+const OPEN = "(?:«[ \\u00a0\\u202f]|[\"'`«»„“”‘’「『《【（(]{0,2})"
 /** A run of visible ASCII: what people use as a password, whatever language they write in. */
 const VALUE = "([\\x21-\\x7e]{5,256})"
 
 /** Prepositions that begin the words between a password's name and the verb: `the password for the test server is`. */
 const PREPOSITION =
-  "(?:for|to|of|on|in|at|from|für|zum|zur|vom|von|des|der|im|am|auf|bei|pour|de|du|sur|d['’]|del|da|do|dos|das|no|na|para|di|della|dello|dell['’]|per|al|alla|van|voor|naar|op|dla|z|w|k|ke|pro|til|för|från|fra|till|для|от|к|на|в|до|від|за|untuk|cho|của|için)"
+  "(?:for|to|of|on|in|at|from|für|zum|zur|vom|von|des|der|im|am|auf|bei|pour|au|aux|à|de|du|sur|d['’]|del|da|do|dos|das|no|na|para|di|della|dello|dell['’]|per|al|alla|van|voor|naar|op|dla|z|w|k|ke|pro|til|för|från|fra|till|для|от|к|на|в|до|від|за|untuk|cho|của|için)"
 
 /** Verbs and signs between a name and its value. */
 const VERB =
-  "(?:[:=：＝→]|[ ]?(?:\\.{3,}|…):?|[ ](?:has been|have been|had been|was|were|got|wurde|is|ist)[ ](?:now )?(?:changed|set|reset|updated|geändert|gesetzt)(?:[ ](?:to|as|auf|in))?(?=[ :])|[ ](?:wurde|ist)[ ]auf(?=[ ])|:=|=>|-{1,2}>|[–—-](?= )|['’]s(?= )|(?<!\\p{L})(?:is|was|are|as|equals|reads|ist|lautet|war|wäre|sei|sind|heißt|c['’]est|es|era|est|était|è|é|e['’]|era|jest|brzmi|to|je|zní|bylo|on|olarak|är|er|on|ez|este|e|adalah|ialah|là|это|является|был|це|є|είναι|הוא|היא|هي|هو|है|คือ)(?=[ :]))"
+  "(?:(?<!\\b(?:[au]rn|vault))[:=：＝→]|[ ]?(?:\\.{3,}|…):?|[ ](?:has been|have been|had been|was|were|got|wurde|is|ist)[ ](?:now )?(?:changed|set|reset|updated|geändert|gesetzt)(?:[ ](?:to|as|auf|in))?(?=[ :])|[ ](?:wurde|ist)[ ]auf(?=[ ])|:=|=>|-{1,2}>|[–—-](?= )|['’]s(?= )|[ ]used to be(?= )|(?<!\\p{L})(?:is|was|are|as|equals|reads|ist|lautet|war|wäre|sei|sind|heißt|c['’]est|es|era|est|était|è|é|e['’]|era|jest|brzmi|to|je|zní|bylo|on|olarak|är|er|on|ez|este|e|adalah|ialah|là|это|является|был|це|є|είναι|הוא|היא|هي|هو|है|คือ)(?=[ :]))"
 const ADVERB =
   "(?:(?:now|set to|currently|still|just|simply|jetzt|nun|aktuell|immer noch|ahora|maintenant|toujours|desde hoy|ora|adesso|agora|nu|teraz|nyní|şimdi|теперь|тепер|set|gesetzt auf|the following|as follows|wie folgt|folgendes|the same as before)[ :]{1,2}){0,2}"
 
 /** A name, a verb or sign, a value: `my password is hunter2`, `das Passwort für den Server lautet: …`. */
 const stated = new RegExp(
-  `(?:[ ]?(?:\\([^)\\n]{1,40}\\)|[ ]${PREPOSITION}(?:[ ][\\p{L}\\p{N}._@'’/-]{1,32}){1,6}?|[ ](?:[\\p{L}-]{2,24})){0,1}?[ ]{0,2}${VERB}){1,2}[ ]{0,2}${ADVERB}${OPEN}${VALUE}`,
+  `(?:[ ]?(?:\\([^)\\n]{1,40}\\)|[ ]${PREPOSITION}(?:[ ][\\p{L}\\p{N}._@'’/-]{1,32}){1,6}?|[ ](?:[\\p{L}-]{2,24})){0,1}?[ ]{0,2}${VERB}){1,2}\\*{0,3}[ ]{0,2}${ADVERB}${OPEN}${VALUE}`,
   "iuy"
 )
 
@@ -40,6 +41,21 @@ const juxtaposed = new RegExp(`[ ]{1,2}(${OPEN})${VALUE}`, "iuy")
 /** After a word of a script without Latin letters: anything up to the first run of visible ASCII. */
 const afterOtherScript =
   /[^\x21-\x7e\n。！？]{0,24}(?:[:="'`([<>/-][^\x21-\x7e\n。！？]{0,8}){0,3}([\x21-\x7e]{5,256})/y
+
+/** The new value after a change: `cambié la contraseña a …`, `das Passwort auf … gesetzt`. */
+const changed = new RegExp(
+  `[ ](?:[\\p{L}\\p{N}._@'’-]{1,32}[ ]){0,5}?(?:auf|en|à|par|por|a|para)[ ]${OPEN}${VALUE}`,
+  "iuy"
+)
+
+/** Words of a change before the name and, in German, after the value. */
+const changeBefore =
+  /(?:^|[^\p{L}])(?:chang|modifi|remplac|cambi|actualiz|restablec|alter|mud)\p{L}{1,8}[ ][^.!?\n]{0,32}$/iu
+const changeAfter = /^["'`«»“”]{0,2}[ ](?:um|zurück)?(?:gesetzt|geändert|gestellt)/u
+
+/** Words that make a name of a password one of something else: `the password hash`. */
+const furtherWord =
+  /^[ -](?:algorithm|encoder|encryption|field|file|format|generator|hash|hint|manager|policy|reset|rule|store|vault)/i
 
 /** A value, a verb, a name: `hunter2 is my password`, `use hunter2 as the password`. */
 const reversed =
@@ -55,7 +71,19 @@ export const proseTriggers: ReadonlyArray<ReadonlyArray<string>> = [
   "login,log in,log-in,sign in,cred,user,account,zugangsdaten,anmeldedaten,benutzer,identifiant,accès,acces,usuari,usuári,utente,acesso,inloggeg,gebruiker,logowania,użytkownik".split(
     ","
   ),
-  ["seed", "recovery", "mnemonic", "backup", "secret", "wallet"],
+  [
+    "seed",
+    "recovery",
+    "mnemonic",
+    "backup",
+    "secret",
+    "wallet",
+    "otp",
+    "2fa",
+    "mfa",
+    "authenticator",
+    "setup"
+  ],
   ["pin"]
 ]
 
@@ -107,7 +135,7 @@ function* findPasswords(text: string): Generator<void, ReadonlyArray<TextRange>>
     const before = text.slice(Math.max(0, hit.index - REACH), hit.index)
     const back = reversed.exec(before)
     const named = back?.[1]
-    if (back !== null && named !== undefined) {
+    if (back !== null && named !== undefined && !furtherWord.test(text.slice(end, end + 16))) {
       add(named, hit.index - before.length + back.index + back[0].indexOf(named), true, false)
     }
     if (isOtherScript(hit[0])) {
@@ -134,6 +162,18 @@ function* findPasswords(text: string): Generator<void, ReadonlyArray<TextRange>>
         isQuotedAt(text, start)
       )
       continue
+    }
+    changed.lastIndex = end
+    const change = changed.exec(text)
+    const set = change?.[1]
+    if (change !== null && set !== undefined) {
+      const start = end + change[0].length - set.length
+      const value = trimValue(set)
+      if (
+        changeBefore.test(before) ||
+        changeAfter.test(text.slice(start + value.length, start + value.length + 24))
+      )
+        add(set, start, true, isQuotedAt(text, start))
     }
     juxtaposed.lastIndex = end
     const next = juxtaposed.exec(text)
@@ -163,7 +203,8 @@ const isStatement = (gap: string): boolean => {
 }
 
 /** Whether a value begins behind a quotation mark. */
-const isQuotedAt = (text: string, start: number): boolean => /["'`«„“「『]/.test(text.charAt(start - 1))
+const isQuotedAt = (text: string, start: number): boolean =>
+  /["'`«„“「『]$|«[ \u00a0\u202f]$/.test(text.slice(Math.max(0, start - 2), start))
 
 /** The value without the punctuation of its sentence. */
 const trimValue = (written: string): string => {
@@ -177,7 +218,7 @@ const commonPasswords =
 
 /** Names that have letters and digits and follow the word password in ordinary sentences. */
 const technical =
-  /^(?:base(?:32|58|64)|oauth[0-9.]*|argon2(?:id|i|d)?|bcrypt|scrypt|pbkdf2|sha-?[0-9]{1,3}|md[45]|aes-?[0-9]{3}\S*|utf-?(?:8|16)|ipv[46]|http[s0-9/.]*|windows[0-9]+|win(?:32|64|10|11)|ios[0-9]+|tls[0-9v.]*|iso-?[0-9]+|rfc-?[0-9]+|cve-[0-9-]+|1password\S*|keepass[0-9a-z]*|version[0-9.]+|v[0-9.]+|2fa|mfa|k8s|i18n|web3|office365|microsoft365|auth0|log4j|s3|ec2|h2|step[0-9]+|page[0-9]+|user[0-9]*|test[0-9]?|sql[0-9]+|(?:at|min|max)[0-9]+|[0-9]+[-+]?(?:characters?|chars?|digits?|letters?|zeichen|days?|minutes?|times?|bits?|bytes?|th|st|nd|rd|x|h|hrs?|hours?|am|pm|mal|tage?|jahre?|stellig\w*|car[ao]cteres|caractères))$/i
+  /^(?:base(?:32|58|64)|oauth[0-9.]*|argon2(?:id|i|d)?|bcrypt[0-9]*|scrypt|pbkdf2|sha-?[0-9]{1,3}|md[45]|aes-?[0-9]{3}\S*|utf-?(?:8|16)|ipv[46]|http[s0-9/.]*|windows[0-9]+|win(?:32|64|10|11)|ios[0-9]+|tls[0-9v.]*|iso-?[0-9]+|rfc-?[0-9]+|cve-[0-9-]+|1password\S*|keepass[0-9a-z]*|version[0-9.]+|v[0-9.]+|2fa|mfa|k8s|i18n|web3|office365|microsoft365|auth0|log4j|s3|ec2|h2|step[0-9]+|page[0-9]+|user[0-9]*|test[0-9]?|sql[0-9]+|(?:at|min|max)[0-9]+|[0-9]+[-+]?(?:characters?|chars?|digits?|letters?|zeichen|days?|minutes?|times?|bits?|bytes?|th|st|nd|rd|x|h|hrs?|hours?|am|pm|mal|tage?|jahre?|stellig\w*|car[ao]cteres|caractères))$/i
 
 /**
  * Whether a value is a password. After a verb or sign, a word with a digit suffices; elsewhere it needs letters of both
@@ -206,10 +247,17 @@ const isPassword = (value: string, isLikely: boolean, isQuoted: boolean): boolea
       value
     )
   if (!hasLetter(value)) return false
-  if (isLikely) return (hasDigit(value) || /[!@#$%^*?~+&]./.test(value)) && !isWordsWithMarks(value)
+  if (isLikely)
+    return (
+      (hasDigit(value) || /[!@#$%^*?~+&]./.test(value)) &&
+      (!isWordsWithMarks(value) || namesWithNumber.test(value))
+    )
   const isMixed = /[a-z]/.test(value) && /[A-Z]/.test(value) && hasDigit(value)
   return (isMixed || (hasSign(value) && hasDigit(value))) && !isWordsWithMarks(value) && !isIdentifier(value)
 }
+
+/** Several capitalized words with a number at the end, as people choose them: `Summer-Lisbon42`. */
+const namesWithNumber = /^(?:[A-Z][a-z]{2,15}[-_.]){1,3}[A-Z][a-z]{2,15}[0-9]{2,4}$/
 
 /** Words and numbers with punctuation in between, such as `page-2` or `v2.0`; not `correct-horse-7`, which has several words. */
 const isWordsWithMarks = (value: string): boolean =>
@@ -280,11 +328,11 @@ const isKeyAfter = (phrase: string, gap: string, value: string): boolean =>
   /[0-9]/.test(value) &&
   !/^[a-z]{2,8}_/.test(value)
 
-const VERBS = new RegExp(`${VERB}[ ]{0,2}${ADVERB}${OPEN}$|[^\\x00-\\x7f][ ]?$`, "iu")
+const VERBS = new RegExp(`${VERB}\\*{0,3}[ ]{0,2}${ADVERB}${OPEN}$|[^\\x00-\\x7f][ ]?$`, "iu")
 
 /** A user name and a password after a word for both: `login: ada / Winter2026!`. */
 const pair =
-  /(?<![\p{L}])(?:log ?-?in(?:s| data| details)?|sign in|credentials?|creds|user(?:name)?(?: ?(?:\/|and|&) ?pass(?:word)?)?|account|zugangsdaten|anmeldedaten|login-?daten|benutzer(?:name)?(?: ?\/ ?passwort)?|identifiants?|acc[eè]s|credenciales|acceso|usuario(?: ?\/ ?contraseña)?|credenziali|accesso|utente|credenciais|acesso|usu[aá]rio|inloggegevens|gebruiker|dane (?:do )?logowania|użytkownik|логин(?: ?[/и] ?пароль)?|учетные данные|учётные данные|账号|帐号|用户名|ユーザー|ログイン|아이디|계정)(?![a-z0-9_])[^\n\x21-\x7e]{0,4}(?:[ ](?:is|are|with|as|mit|avec|con|com|met|:|lautet|lauten|sind|son|sono|são)){0,2}[ ]{0,2}[:=：]?[ ]{0,2}["'`]?[\w.@+-]{2,64}["'`]?(?:[ ]?[/|:][ ]?|[ ](?:and|und|et|y|e|en|i|with|mit|avec|con|com|met|z|и|,)[ ])["'`]?([\x21-\x7e]{6,64})/giu
+  /(?<![\p{L}])(?:log ?-?in(?:s| data| details)?|sign in|credentials?|creds|user(?:name)?(?: ?(?:\/|and|&) ?pass(?:word)?)?|account|zugangsdaten|anmeldedaten|login-?daten|benutzer(?:name)?(?: ?\/ ?passwort)?|identifiants?|acc[eè]s|credenciales|acceso|usuario(?: ?\/ ?contraseña)?|credenziali|accesso|utente|credenciais|acesso|usu[aá]rio|inloggegevens|gebruiker|dane (?:do )?logowania|użytkownik|логин(?: ?[/и] ?пароль)?|учетные данные|учётные данные|账号|帐号|用户名|ユーザー|ログイン|아이디|계정)(?![a-z0-9_.@-])[^\n\x21-\x7e]{0,4}(?:[ ](?:is|are|with|as|mit|avec|con|com|met|:|lautet|lauten|sind|son|sono|são)){0,2}[ ]{0,2}[:=：]?[ ]{0,2}["'`]?[\w.@+-]{2,64}["'`]?(?:[ ]?[/|:][ ]?|[ ](?:and|und|et|y|e|en|i|with|mit|avec|con|com|met|z|и|,)[ ])(?:(?:pass(?:word|wort)?|pwd?|kennwort|mdp|contraseña|clave)[ ]?[: ][ ]?)?["'`]?([\x21-\x7e]{6,64})/giu
 
 /** The same with a blank between both, after a colon: `credentials for the database: ada Winter2026!`. */
 const spacedPair =
@@ -315,15 +363,21 @@ function* findCredentialPairs(text: string): Generator<void, ReadonlyArray<TextR
 const seedPhrase =
   /\b(?:seed|recovery|mnemonic|backup|secret|wallet)[ _-]?(?:phrase|words?|mnemonic|seed)?["'`]?[ ]{0,2}(?:is|are|:|=|ist|lautet)[ ]{0,2}["'`]?((?:[a-z]{3,8}[ ,]{1,2}){11,23}[a-z]{3,8})(?![a-z])/gi
 
+/** The key of a generator of one-time passwords, in groups of four as it is shown to a user. */
+const setupKey =
+  /\b(?:totp|otp|2fa|mfa|authenticator|setup)[ _-]?(?:secret|seed|key)["'`]?[ ]{0,2}(?:is|:|=)[ ]{0,2}["'`]?((?=[a-z ]{0,79}[2-7])(?:[a-z2-7]{4}[ ]){3,15}[a-z2-7]{4})(?![a-z0-9])/gi
+
 function* findSeedPhrases(text: string): Generator<void, ReadonlyArray<TextRange>> {
-  return Array.from(text.matchAll(seedPhrase), (match) => {
-    const phrase = match[1] ?? ""
-    const end = match.index + match[0].length
-    return { start: end - phrase.length, end }
-  }).filter(
-    ({ end, start }) =>
-      !/\b(?:the|and|for|you|are|was|that|this|with|not|but|from|have|has)\b/i.test(text.slice(start, end))
-  )
+  return [...text.matchAll(seedPhrase), ...text.matchAll(setupKey)]
+    .map((match) => {
+      const phrase = match[1] ?? ""
+      const end = match.index + match[0].length
+      return { start: end - phrase.length, end }
+    })
+    .filter(
+      ({ end, start }) =>
+        !/\b(?:the|and|for|you|are|was|that|this|with|not|but|from|have|has)\b/i.test(text.slice(start, end))
+    )
 }
 
 /** A personal identification number after its name. */

@@ -54,7 +54,7 @@ export function* findSecretKinds(view: TextView): Generator<void, ReadonlyArray<
     let last = start
     for (const { grammar, prefix } of candidates) {
       if (!text.startsWith(prefix, start) || (searchedUntil.get(grammar) ?? 0) > start) continue
-      if (isPartOfWord(text.charAt(start - 1), prefix)) continue
+      if (isPartOfWord(text, start, prefix)) continue
       const { form } = grammar
       form.lastIndex = start + prefix.length
       const match = form.exec(text)
@@ -64,7 +64,8 @@ export function* findSecretKinds(view: TextView): Generator<void, ReadonlyArray<
       if (
         isWhole &&
         isDrawn(match.slice(1), grammar.nats, Math.min(prefix.length, MIN_INSIDE) - 2) &&
-        !isFiller(text.slice(start + prefix.length, end))
+        !isFiller(text.slice(start + prefix.length, end)) &&
+        (prefix.length > 2 || !uuid.test(text.slice(start, end)))
       ) {
         last = Math.max(last, end)
       } else searchedUntil.set(grammar, end)
@@ -78,9 +79,20 @@ export function* findSecretKinds(view: TextView): Generator<void, ReadonlyArray<
 }
 
 /** Whether the character before a prefix makes it a part of a longer word, prefix or run of base64. */
-const isPartOfWord = (before: string, prefix: string): boolean =>
-  ((before === "+" || before === "/") && prefix.length < MIN_INSIDE) ||
-  ((before === "_" || before === "-") && prefix.endsWith(before) && prefix.length < MIN_JOINED)
+const isPartOfWord = (text: string, start: number, prefix: string): boolean => {
+  const before = text.charAt(start - 1)
+  return (
+    ((before === "+" || before === "/") &&
+      prefix.length < MIN_INSIDE &&
+      // Base64 has neither sign, and hardly a path of words.
+      !/[_-]/.test(prefix) &&
+      !/(?<![0-9A-Za-z+])[a-z]{3,24}\/$/.test(text.slice(Math.max(0, start - 26), start))) ||
+    ((before === "_" || before === "-") && prefix.endsWith(before) && prefix.length < MIN_JOINED)
+  )
+}
+
+/** A UUID, which is the random part of a name behind a short prefix: `00012-<uuid>` after `00`. */
+const uuid = /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/
 
 /**
  * Whether a position follows an escaped line break or tab, or a terminal's colour sequence: their last letter is not

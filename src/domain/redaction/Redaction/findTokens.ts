@@ -222,6 +222,12 @@ export const contextForms: ReadonlyArray<TokenForm> = [
   form("Meeting with its passcode", ["pwd="], /[?&]pwd=([0-9A-Za-z._-]{20,64})/g),
   // Other notations
   form(
+    "file of cookies",
+    ["\ttrue\t", "\tfalse\t"],
+    /\t(?:TRUE|FALSE)\t[0-9]{1,12}\t[\w.-]{1,128}\t([0-9A-Za-z%+/=_.~:-]{16,4096})/g,
+    looksRandom
+  ),
+  form(
     "password of a proxy without a scheme",
     ["@"],
     /(?<![\w/.:@+-])[\w.-]{2,32}:((?=[^\s:@/"'<>]{0,63}[0-9])(?=[^\s:@/"'<>]{0,63}[A-Za-z])[^\s:@/"'<>]{6,64})@[\w-]{1,63}(?:\.[\w-]{1,63}){1,4}:[0-9]{2,5}/g

@@ -205,6 +205,8 @@ export const isKnownFormat = (token: string): boolean =>
   /^(?:urn|arn):/i.test(token) ||
   /^[0-9]{4}-[0-9]{2}-[0-9]{2}T/.test(token) ||
   /^(?:sha(?:1|224|256|384|512)|md5)[-:]/i.test(token) ||
-  /^(?:https?|ftp|file|mailto|data|s3|gs):/i.test(token) ||
+  /^(?:https?|ftp|file|mailto|data|s3|gs|vault):/i.test(token) ||
+  // The version of a model or an interface: `gpt-4o-2024-08-06`.
+  /^[a-z][a-z0-9.-]{1,40}-20[0-9]{2}-?[01][0-9]-?[0-3][0-9]$/.test(token) ||
   /^[\w.+-]+@[\w-]+(?:\.[\w-]+)+$/.test(token) ||
   /^(?:[0-9a-f]{2}:){5,}[0-9a-f]{2}$/i.test(token)

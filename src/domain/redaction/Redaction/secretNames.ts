@@ -3,7 +3,7 @@ const words = (text: string): ReadonlySet<string> => new Set(text.split(" "))
 /** Words of secret names, alone or before `key`. */
 const secretWords = words(
   "secret secrets password passwd pwd passphrase passcode passkey pass passw token tokens auth authorization credential credentials creds " +
-    "session sid cookie jwt bearer apikey accesskey secretkey privatekey signingkey encryptionkey apitoken accesstoken authtoken pat psk " +
+    "session sid jsessionid phpsessid cookie jwt bearer apikey accesskey secretkey privatekey signingkey encryptionkey apitoken accesstoken authtoken pat psk " +
     "clientsecret appsecret apisecret seed mnemonic senha wachtwoord haslo heslo parola sifre lozinka geslo salasana jelszo contrasena " +
     "passwort kennwort crumb secretaccesskey totp connectionstring pin cvv cvc"
 )
@@ -47,7 +47,7 @@ const countWords = words(
 
 /** Last words of names of passwords, in the languages that the rules cover. */
 const passwordNames =
-  /(?:p(?:aa?)?ss?w(?:ors?|r)?d[0-9]{0,3}|passwort|passwrd|passphrase|passcode|pwd[0-9]{0,3}|pswd?|psk|kennwort|contrase[\u00f1n]a|senha|wachtwoord|has[l\u0142]o|heslo|parola|[s\u015f]ifre(?:si|niz|m)?|lozinka|geslo|salasana|jelsz[o\u00f3]|adgangskode|l[o\u00f6]senord|palavra-?passe|(?:^|[\W_])(?:clave|pw|mdp)|(?:[\W_]|db|user|admin|root|mail|smtp|ftp|sql)pass)$/i
+  /(?:p(?:aa?)?ss?w(?:ors?|r)?d[0-9]{0,3}|passwort|passwrd|passphrase|passcode|pwd[0-9]{0,3}|pswd?|psk|kennwort|contrase[\u00f1n]a|senha|wachtwoord|has[l\u0142]o|heslo|parola|[s\u015f]ifre(?:si|niz|m)?|lozinka|geslo|salasana|jelsz[o\u00f3]|adgangskode|l[o\u00f6]senord|palavra-?passe|(?:^|[\W_])(?:clave|pw|mdp)|(?:[\W_]|db|user|admin|root|mail|smtp|ftp|sql)pass)(?:[_-]?(?:confirm(?:ation)?|repeat|again))?$/i
 const camelPasswordNames = /[a-z](?:Pass|Pw)$/
 
 /** Whether passwords are stored under names like this. */

@@ -5,7 +5,7 @@
 const passwordWordsByLanguage = {
   English: [
     "passwords?",
-    "pass(?= (?:for|to) )",
+    "pass(?= (?:for|to|für|vom|zum|zur|pour|del?) )",
     "pass ?phrases?",
     "pass ?codes?",
     "passwd",
@@ -141,4 +141,7 @@ export const keyTriggers =
   )
 
 /** A label that ends in a word for passwords. */
-export const passwordLabel = new RegExp(`(?:^|[^\\p{L}\\p{N}_])(?:${passwordWords})$`, "iu")
+export const passwordLabel = new RegExp(
+  `(?:^|[^\\p{L}\\p{N}_])(?:${passwordWords})(?: (?:provisoire|temporaire|initial|actuel|temporal|provisional|inicial|actual|tempor[aá]ria|provvisoria|temporanea))?$`,
+  "iu"
+)

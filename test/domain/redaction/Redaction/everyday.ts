@@ -69,7 +69,31 @@ export const withPasswords: ReadonlyArray<string> = [
   "Mein Passwort lautet §.",
   "Kennwort=§",
   "La contraseña es §",
-  "Le mot de passe est §"
+  "Le mot de passe est §",
+  // What people and models write
+  "**Password:** §",
+  "- **Passwort:** `§`",
+  "user anna / pass §",
+  "My password used to be §.",
+  "Connectez-vous avec le mot de passe « § ».",
+  "Le code d'accès au coffre est §",
+  "Votre mot de passe provisoire :\n§",
+  "Su contraseña temporal:\n§",
+  "la pass del wifi es §",
+  "J'ai changé le mot de passe en § hier.",
+  "He cambiado la contraseña a § ayer.",
+  "Ich habe das Passwort auf § gesetzt.",
+  "password: §\n...\nlogin with § failed",
+  // Code and tools
+  'setPassword("§")',
+  'client.password("§")',
+  'if (password === "§") return',
+  'await page.getByLabel("Password").fill("§")',
+  'driver.find_element(By.ID, "password").send_keys("§")',
+  '{"action":"type","selector":"input[type=password]","text":"§"}',
+  'create(password: "§", password_confirmation: "§")',
+  "&lt;password&gt;§&lt;/password&gt;",
+  '"postgres:\\/\\/app:§@db\\/app"'
 ]
 
 /** With a random token: must be redacted. */
@@ -86,7 +110,12 @@ export const withTokens: ReadonlyArray<string> = [
   "https://app.example.com/reset?token=§",
   "[Interface]\nPrivateKey = §\nAddress = 10.0.0.1/24",
   "Cookie: _ga=GA1.2.123.456; connect.sid=§; theme=dark",
-  '{"auths":{"registry.example.com":{"auth":"§"}}}'
+  '{"auths":{"registry.example.com":{"auth":"§"}}}',
+  "http://intranet/app;jsessionid=§?page=2",
+  '--cookie "sid=§; theme=dark"',
+  ".example.com\tTRUE\t/\tTRUE\t1798000000\tsession_token\t§",
+  "- **API key:** `§`",
+  "/tmp/cache/hf_§/index.json"
 ]
 
 /** Must stay unchanged. */
@@ -351,5 +380,18 @@ export const everyday: ReadonlyArray<string> = [
   "OAuth2 token: OAuth2AccessToken",
   "The password - see page2 - is optional",
   "enclave: north-wing-2",
-  "overpass=A100-2026"
+  "overpass=A100-2026",
+  "The answer used 1532 tokens (gpt-4o-2024-08-06).",
+  "The password is arn:aws:secretsmanager:eu-west-1:123456789012:secret:db-AbC123",
+  "password: vault:kv/data/app#password",
+  "use bcrypt12 as the password hash",
+  "https://login.example.com/authorize?response_type=code&client_id=web&scope=openid%20profile&state=xyzABC12",
+  "s3://logs/2026/11/26/part-00012-13fb0d24-2511-40d4-a190-db596e9c34c7-c000.parquet",
+  't("password.reset_title2")',
+  'getToken("order-2026-11-4711")',
+  'hasPassword("user_42")',
+  '{"name":"password","text":"Forgot it?"}',
+  "the password in Outlook2016 was changed",
+  "Das Passwort auf Windows10 geändert",
+  "sky/sk-SK/index.html"
 ]

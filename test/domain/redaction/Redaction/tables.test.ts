@@ -55,7 +55,7 @@ describe("tables of secrets", () => {
     ]
     assert.strictEqual(
       createHash("sha256").update(lines.toSorted().join("\n")).digest("hex"),
-      "eba30b1da35b8425b41e6ba99ddd8e32802f7e1f5214d57cae69d864cbe3e32d"
+      "f62855120b1673debdf2082c24c84ddfb6fd4cc9cc3b7e90bf10407ea3951793"
     )
   })
 

@@ -308,5 +308,7 @@ export const fields: ReadonlyArray<readonly [name: string, template: string]> = 
   ["accessToken", "{A:64}"],
   ["server_token", "{uuid}"],
   ["encryptionKey", "{B:43}="],
-  ["passphrase", "horse-{d:3}-Staple"]
+  ["passphrase", "horse-{d:3}-Staple"],
+  ["password", "Sommer-{d:4}"],
+  ["password_confirmation", "Winter{d:4}!"]
 ]
