@@ -242,6 +242,7 @@ CREATE TABLE approvals (
   escalated_at timestamp with time zone,
   timeout_action text NOT NULL,
   self_approval boolean DEFAULT false NOT NULL,
+  require_comment text DEFAULT 'never'::text NOT NULL,
   outcome text,
   decision_source text,
   decided_at timestamp with time zone,
@@ -271,6 +272,7 @@ CREATE TABLE approvals (
   CONSTRAINT approvals_decision_source_check CHECK ((decision_source = ANY (ARRAY['human'::text, 'timeout'::text, 'session_closed'::text]))),
   CONSTRAINT approvals_outcome_check CHECK ((outcome = ANY (ARRAY['allow'::text, 'reject'::text]))),
   CONSTRAINT approvals_proposal_check CHECK (((proposed_digest IS NULL) OR (status = 'rejected'::text))),
+  CONSTRAINT approvals_require_comment_check CHECK ((require_comment = ANY (ARRAY['never'::text, 'reject'::text, 'always'::text]))),
   CONSTRAINT approvals_stage_check CHECK ((stage = ANY (ARRAY['reviewer'::text, 'admin'::text]))),
   CONSTRAINT approvals_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'approved'::text, 'rejected'::text, 'expired'::text]))),
   CONSTRAINT approvals_timeout_action_check CHECK ((timeout_action = ANY (ARRAY['allow'::text, 'reject'::text])))
@@ -305,6 +307,7 @@ COMMENT ON COLUMN approvals.expiring_notified IS 'Whether the warning for the cu
 COMMENT ON COLUMN approvals.escalated_at IS 'When the approval was escalated; null: not escalated.';
 COMMENT ON COLUMN approvals.timeout_action IS 'What happens to the step if nobody decides in time: allow or reject.';
 COMMENT ON COLUMN approvals.self_approval IS 'Whether the requesting key may decide.';
+COMMENT ON COLUMN approvals.require_comment IS 'Which decisions need a comment: never, reject or always.';
 COMMENT ON COLUMN approvals.outcome IS 'What happened to the step: allow or reject; null while pending.';
 COMMENT ON COLUMN approvals.decision_source IS 'What closed the approval: human, timeout or session_closed; null while pending.';
 COMMENT ON COLUMN approvals.decided_at IS 'When the approval was closed; null while pending.';
@@ -537,6 +540,8 @@ CREATE TABLE console_sessions (
   session_id text COLLATE "C" DEFAULT ('cse_'::text || replace((gen_random_uuid())::text, '-'::text, ''::text)) NOT NULL,
   last_active_at timestamp with time zone DEFAULT now() NOT NULL,
   provider_session text COLLATE "C",
+  browser text,
+  address text,
   CONSTRAINT console_sessions_pkey PRIMARY KEY (org_id, digest),
   CONSTRAINT console_sessions_org_id_key_id_fkey FOREIGN KEY (org_id, key_id) REFERENCES api_keys(org_id, key_id)
 );
@@ -553,6 +558,8 @@ COMMENT ON COLUMN console_sessions.expires_at IS 'When the session expires.';
 COMMENT ON COLUMN console_sessions.session_id IS 'Id, cse_….';
 COMMENT ON COLUMN console_sessions.last_active_at IS 'When its user was last active, to within a minute.';
 COMMENT ON COLUMN console_sessions.provider_session IS 'Session ID (sid) of the identity provider; null: it stated none, or an API key signed in.';
+COMMENT ON COLUMN console_sessions.browser IS 'Browser and system that signed in, such as "Firefox on Linux"; null: unknown.';
+COMMENT ON COLUMN console_sessions.address IS 'Network address that the browser signed in from.';
 
 CREATE TABLE dataset_examples (
   org_id text COLLATE "C" NOT NULL,
@@ -1128,6 +1135,9 @@ CREATE TABLE governed_steps (
   shadow_reason text,
   shadow_revision integer,
   grant_id text COLLATE "C",
+  reviewer_task_id text COLLATE "C",
+  reviewer_release_id text COLLATE "C",
+  reviewer_reason text,
   claim_id text COLLATE "C",
   execution text,
   attempt integer,
@@ -1145,6 +1155,8 @@ CREATE TABLE governed_steps (
   CONSTRAINT governed_steps_pkey PRIMARY KEY (org_id, session_id, step_id),
   CONSTRAINT governed_steps_check CHECK (((claim_id IS NULL) = (execution IS NULL))),
   CONSTRAINT governed_steps_check1 CHECK (((execution = 'completed'::text) = (outcome_at IS NOT NULL))),
+  CONSTRAINT governed_steps_check2 CHECK ((((reviewer_task_id IS NULL) = (reviewer_release_id IS NULL)) AND ((reviewer_task_id IS NULL) = (reviewer_reason IS NULL)))),
+  CONSTRAINT governed_steps_check3 CHECK (((reviewer_task_id IS NULL) OR ((decision <> 'pending'::text) AND (approval_id IS NULL) AND (grant_id IS NULL)))),
   CONSTRAINT governed_steps_decision_check CHECK ((decision = ANY (ARRAY['allow'::text, 'reject'::text, 'pending'::text]))),
   CONSTRAINT governed_steps_execution_check CHECK ((execution = ANY (ARRAY['executing'::text, 'unknown'::text, 'completed'::text, 'retryable'::text]))),
   CONSTRAINT governed_steps_last_decision_check CHECK ((last_decision = ANY (ARRAY['allow'::text, 'reject'::text, 'pending'::text]))),
@@ -1184,6 +1196,9 @@ COMMENT ON COLUMN governed_steps.shadow_rule_id IS 'Shadow rule that matched; nu
 COMMENT ON COLUMN governed_steps.shadow_reason IS 'Explanation that the shadow rules would have given; null: no difference.';
 COMMENT ON COLUMN governed_steps.shadow_revision IS 'Revision of the shadow rules that differ; null: no difference.';
 COMMENT ON COLUMN governed_steps.grant_id IS 'Standing grant that allowed the step; null: none.';
+COMMENT ON COLUMN governed_steps.reviewer_task_id IS 'Task of the reviewer model that decided the step; null: none. So are the two columns below.';
+COMMENT ON COLUMN governed_steps.reviewer_release_id IS 'Release that answered.';
+COMMENT ON COLUMN governed_steps.reviewer_reason IS 'Reason that the model gave, redacted.';
 COMMENT ON COLUMN governed_steps.claim_id IS 'Claim of the latest attempt to execute the step, clm_…; null: nobody has claimed it. So are the columns below.';
 COMMENT ON COLUMN governed_steps.execution IS 'executing, unknown (no outcome by the end of the lease), completed, or retryable (a person allows another attempt).';
 COMMENT ON COLUMN governed_steps.attempt IS '1 for the first claim.';
@@ -1275,6 +1290,51 @@ COMMENT ON COLUMN idempotency_keys.key IS 'Value of the Idempotency-Key header.'
 COMMENT ON COLUMN idempotency_keys.fingerprint IS 'SHA-256 digest of the caller and the request: a different request with the same key is rejected.';
 COMMENT ON COLUMN idempotency_keys.created_at IS 'When the key was claimed.';
 COMMENT ON COLUMN idempotency_keys.answer IS 'Sealed response; null: the request is in progress.';
+
+CREATE TABLE invitation_links (
+  org_id text COLLATE "C" NOT NULL,
+  invitation_id text COLLATE "C" NOT NULL,
+  token_digest bytea NOT NULL,
+  created_at timestamp with time zone NOT NULL,
+  CONSTRAINT invitation_links_pkey PRIMARY KEY (org_id, token_digest),
+  CONSTRAINT invitation_links_org_id_invitation_id_fkey FOREIGN KEY (org_id, invitation_id) REFERENCES invitations(org_id, invitation_id) ON DELETE CASCADE
+);
+CREATE INDEX invitation_links_invitation ON invitation_links USING btree (org_id, invitation_id);
+COMMENT ON TABLE invitation_links IS 'Usable links of invitations. Each attempt to send an email makes one. A link ends with its use and with its invitation.';
+COMMENT ON COLUMN invitation_links.org_id IS 'Organization that owns the row.';
+COMMENT ON COLUMN invitation_links.invitation_id IS 'Invitation that the link accepts.';
+COMMENT ON COLUMN invitation_links.token_digest IS 'SHA-256 digest of the secret in the link.';
+COMMENT ON COLUMN invitation_links.created_at IS 'When the link was made.';
+
+CREATE TABLE invitations (
+  org_id text COLLATE "C" NOT NULL,
+  invitation_id text COLLATE "C" NOT NULL,
+  input json NOT NULL,
+  event_id text COLLATE "C" NOT NULL,
+  created_at timestamp with time zone NOT NULL,
+  created_by_id text COLLATE "C" NOT NULL,
+  created_by_name text NOT NULL,
+  expires_at timestamp with time zone NOT NULL,
+  accepted_at timestamp with time zone,
+  key_id text COLLATE "C",
+  revoked_at timestamp with time zone,
+  CONSTRAINT invitations_pkey PRIMARY KEY (org_id, invitation_id),
+  CONSTRAINT invitations_check CHECK (((accepted_at IS NULL) = (key_id IS NULL))),
+  CONSTRAINT invitations_check1 CHECK (((accepted_at IS NULL) OR (revoked_at IS NULL)))
+);
+CREATE UNIQUE INDEX invitations_event ON invitations USING btree (org_id, event_id);
+COMMENT ON TABLE invitations IS 'Invitations by email to use an API key, until 30 days after their end.';
+COMMENT ON COLUMN invitations.org_id IS 'Organization that owns the row.';
+COMMENT ON COLUMN invitations.invitation_id IS 'Id, inv_….';
+COMMENT ON COLUMN invitations.input IS 'API key to create, as the request to create it: its name, rights and address.';
+COMMENT ON COLUMN invitations.event_id IS 'Id of the email as a delivery event.';
+COMMENT ON COLUMN invitations.created_at IS 'When it was made.';
+COMMENT ON COLUMN invitations.created_by_id IS 'API key that invited, and creates the new key.';
+COMMENT ON COLUMN invitations.created_by_name IS 'Name of that key at the time.';
+COMMENT ON COLUMN invitations.expires_at IS 'Until when it can be accepted.';
+COMMENT ON COLUMN invitations.accepted_at IS 'When it was accepted; null: it was not.';
+COMMENT ON COLUMN invitations.key_id IS 'API key that accepting it created; null: it was not accepted.';
+COMMENT ON COLUMN invitations.revoked_at IS 'When it was revoked; null: it was not.';
 
 CREATE TABLE master_keys (
   key_id text COLLATE "C" NOT NULL,
@@ -1456,6 +1516,154 @@ COMMENT ON COLUMN retention_settings.revision IS 'Raised with each change, for o
 COMMENT ON COLUMN retention_settings.run_days IS 'Days that runs are retained; null: until they are deleted.';
 COMMENT ON COLUMN retention_settings.feedback_days IS 'Days that feedback is retained; null: as long as its run.';
 COMMENT ON COLUMN retention_settings.session_days IS 'Days that agent sessions are retained; null: until they are deleted.';
+
+CREATE TABLE reviewer_answers (
+  org_id text COLLATE "C" NOT NULL,
+  answer_id text COLLATE "C" NOT NULL,
+  task_id text COLLATE "C" NOT NULL,
+  release_id text COLLATE "C" NOT NULL,
+  dataset_id text COLLATE "C",
+  session_id text COLLATE "C" NOT NULL,
+  step_id text COLLATE "C" NOT NULL,
+  approval_id text COLLATE "C",
+  tool text NOT NULL,
+  band smallint NOT NULL,
+  mode text NOT NULL,
+  answer text,
+  reason text NOT NULL,
+  calls integer NOT NULL,
+  tokens bigint NOT NULL,
+  requested_at timestamp with time zone NOT NULL,
+  created_at timestamp with time zone NOT NULL,
+  verdict text,
+  decided_at timestamp with time zone,
+  counted boolean DEFAULT false NOT NULL,
+  wrong_at timestamp with time zone,
+  wrong_by_id text COLLATE "C",
+  wrong_by_name text,
+  CONSTRAINT reviewer_answers_pkey PRIMARY KEY (org_id, task_id, answer_id),
+  CONSTRAINT reviewer_answers_answer_check CHECK ((answer = ANY (ARRAY['approve'::text, 'reject'::text, 'unsure'::text]))),
+  CONSTRAINT reviewer_answers_check CHECK (((mode = 'decided'::text) = (approval_id IS NULL))),
+  CONSTRAINT reviewer_answers_mode_check CHECK ((mode = ANY (ARRAY['shadow'::text, 'decided'::text]))),
+  CONSTRAINT reviewer_answers_verdict_check CHECK ((verdict = ANY (ARRAY['approve'::text, 'reject'::text, 'none'::text])))
+) WITH (fillfactor=80);
+CREATE INDEX reviewer_answers_approval ON reviewer_answers USING btree (org_id, approval_id, task_id) WHERE (approval_id IS NOT NULL);
+CREATE INDEX reviewer_answers_counted ON reviewer_answers USING btree (org_id, task_id, release_id, decided_at, answer_id) WHERE counted;
+CREATE INDEX reviewer_answers_decided ON reviewer_answers USING btree (org_id, task_id, release_id, tool, band, answer, created_at) WHERE (mode = 'decided'::text);
+CREATE INDEX reviewer_answers_disagreed ON reviewer_answers USING btree (org_id, task_id, answer_id) WHERE (counted AND (answer <> 'unsure'::text) AND (answer <> verdict));
+CREATE INDEX reviewer_answers_open ON reviewer_answers USING btree (org_id, task_id, approval_id) WHERE ((verdict IS NULL) AND (approval_id IS NOT NULL));
+CREATE INDEX reviewer_answers_recent ON reviewer_answers USING btree (org_id, task_id, release_id, tool, band, decided_at) WHERE (counted AND (answer = 'approve'::text));
+CREATE UNIQUE INDEX reviewer_answers_step ON reviewer_answers USING btree (org_id, session_id, step_id, task_id);
+CREATE INDEX reviewer_answers_to_review ON reviewer_answers USING btree (org_id, task_id, answer_id) WHERE ((mode = 'decided'::text) AND (wrong_at IS NULL));
+COMMENT ON TABLE reviewer_answers IS 'Answers of reviewer models about steps, and what people decided.';
+COMMENT ON COLUMN reviewer_answers.org_id IS 'Organization that owns the row.';
+COMMENT ON COLUMN reviewer_answers.answer_id IS 'Id, rva_….';
+COMMENT ON COLUMN reviewer_answers.task_id IS 'Reviewer that answered.';
+COMMENT ON COLUMN reviewer_answers.release_id IS 'Release of the task that answered.';
+COMMENT ON COLUMN reviewer_answers.dataset_id IS 'Dataset version whose examples it saw; null: none. The first release gets one later.';
+COMMENT ON COLUMN reviewer_answers.session_id IS 'Session of the step.';
+COMMENT ON COLUMN reviewer_answers.step_id IS 'Step that it was asked about.';
+COMMENT ON COLUMN reviewer_answers.approval_id IS 'Approval of the step; null: the answer decided, and people were not asked.';
+COMMENT ON COLUMN reviewer_answers.tool IS 'Tool of the step.';
+COMMENT ON COLUMN reviewer_answers.band IS 'Number of the band of the amount, from 0; -1: the arguments have no amount.';
+COMMENT ON COLUMN reviewer_answers.mode IS 'shadow or decided.';
+COMMENT ON COLUMN reviewer_answers.answer IS 'approve, reject or unsure; null: it failed.';
+COMMENT ON COLUMN reviewer_answers.reason IS 'Its reason, redacted, or why there is no answer.';
+COMMENT ON COLUMN reviewer_answers.calls IS 'Calls to the model.';
+COMMENT ON COLUMN reviewer_answers.tokens IS 'Tokens of these calls, as far as the model server reports them.';
+COMMENT ON COLUMN reviewer_answers.requested_at IS 'When the step was requested.';
+COMMENT ON COLUMN reviewer_answers.created_at IS 'When it answered.';
+COMMENT ON COLUMN reviewer_answers.verdict IS 'What people decided: approve or reject; none: no person decided, or the decision does not count; null: not known yet.';
+COMMENT ON COLUMN reviewer_answers.decided_at IS 'When the approval was closed; null: it is not.';
+COMMENT ON COLUMN reviewer_answers.counted IS 'Whether it is part of reviewer_counts.';
+COMMENT ON COLUMN reviewer_answers.wrong_at IS 'When a person marked the decision of the model as wrong; null: nobody did. So are the columns below.';
+COMMENT ON COLUMN reviewer_answers.wrong_by_id IS 'API key that marked it.';
+COMMENT ON COLUMN reviewer_answers.wrong_by_name IS 'Name of that key at the time.';
+
+CREATE TABLE reviewer_counts (
+  org_id text COLLATE "C" NOT NULL,
+  task_id text COLLATE "C" NOT NULL,
+  release_id text COLLATE "C" NOT NULL,
+  dataset_id text COLLATE "C" NOT NULL,
+  tool text COLLATE "C" NOT NULL,
+  band smallint NOT NULL,
+  week date NOT NULL,
+  answer text COLLATE "C" NOT NULL,
+  verdict text COLLATE "C" NOT NULL,
+  answers bigint NOT NULL,
+  CONSTRAINT reviewer_counts_pkey PRIMARY KEY (org_id, task_id, release_id, dataset_id, tool, band, week, answer, verdict)
+) WITH (fillfactor=50);
+COMMENT ON TABLE reviewer_counts IS 'Compared answers of reviewer models per week. Written by the statements that compare and erase answers; retention keeps counts.';
+COMMENT ON COLUMN reviewer_counts.org_id IS 'Organization that owns the row.';
+COMMENT ON COLUMN reviewer_counts.task_id IS 'Reviewer that answered.';
+COMMENT ON COLUMN reviewer_counts.release_id IS 'Release of the task that answered.';
+COMMENT ON COLUMN reviewer_counts.dataset_id IS 'Dataset version whose examples it saw; empty: none.';
+COMMENT ON COLUMN reviewer_counts.tool IS 'Tool of the steps.';
+COMMENT ON COLUMN reviewer_counts.band IS 'Number of the band of the amount.';
+COMMENT ON COLUMN reviewer_counts.week IS 'Monday of the week of the decision, in UTC.';
+COMMENT ON COLUMN reviewer_counts.answer IS 'approve, reject or unsure.';
+COMMENT ON COLUMN reviewer_counts.verdict IS 'What people decided: approve or reject.';
+COMMENT ON COLUMN reviewer_counts.answers IS 'Number of answers.';
+
+CREATE TABLE reviewers (
+  org_id text COLLATE "C" NOT NULL,
+  task_id text COLLATE "C" NOT NULL,
+  state text DEFAULT 'watching'::text NOT NULL,
+  generation integer DEFAULT 1 NOT NULL,
+  stopped_at timestamp with time zone,
+  stopped_reason text,
+  stopped_by_id text COLLATE "C",
+  stopped_by_name text,
+  review_since timestamp with time zone,
+  restored_at timestamp with time zone,
+  tools json NOT NULL,
+  amount json,
+  daily_calls integer NOT NULL,
+  daily_tokens bigint NOT NULL,
+  used_on date,
+  used_calls integer DEFAULT 0 NOT NULL,
+  used_tokens bigint DEFAULT 0 NOT NULL,
+  failures integer DEFAULT 0 NOT NULL,
+  last_approval_id text COLLATE "C" NOT NULL,
+  compared_at timestamp with time zone NOT NULL,
+  lease_epoch integer DEFAULT 0 NOT NULL,
+  lease_until timestamp with time zone,
+  created_at timestamp with time zone NOT NULL,
+  created_by_id text COLLATE "C" NOT NULL,
+  created_by_name text NOT NULL,
+  CONSTRAINT reviewers_pkey PRIMARY KEY (org_id, task_id),
+  CONSTRAINT reviewers_check CHECK (((state = 'stopped'::text) = (stopped_at IS NOT NULL))),
+  CONSTRAINT reviewers_check1 CHECK (((stopped_at IS NULL) = (stopped_reason IS NULL))),
+  CONSTRAINT reviewers_state_check CHECK ((state = ANY (ARRAY['watching'::text, 'stopped'::text]))),
+  CONSTRAINT reviewers_stopped_reason_check CHECK ((stopped_reason = ANY (ARRAY['by_person'::text, 'bound_lost'::text, 'fallen'::text, 'reversed'::text, 'provider_failed'::text, 'release_changed'::text])))
+) WITH (fillfactor=50);
+CREATE INDEX reviewers_lease ON reviewers USING btree (lease_until NULLS FIRST);
+COMMENT ON TABLE reviewers IS 'Reviewer models: tasks whose answers are compared with the decisions of people.';
+COMMENT ON COLUMN reviewers.org_id IS 'Organization that owns the row.';
+COMMENT ON COLUMN reviewers.task_id IS 'Task that answers.';
+COMMENT ON COLUMN reviewers.state IS 'watching, or stopped: no rule lets it decide. It is asked in both.';
+COMMENT ON COLUMN reviewers.generation IS 'Raised when it is stopped or restored: a decision by an earlier generation is not written.';
+COMMENT ON COLUMN reviewers.stopped_at IS 'When it was stopped; null: it is not. So are the columns below.';
+COMMENT ON COLUMN reviewers.stopped_reason IS 'Why it was stopped.';
+COMMENT ON COLUMN reviewers.stopped_by_id IS 'API key that stopped it; null: the service did.';
+COMMENT ON COLUMN reviewers.stopped_by_name IS 'Name of that key at the time; null: the service stopped it.';
+COMMENT ON COLUMN reviewers.review_since IS 'Decisions of the model since then are listed for review; null: it is not stopped.';
+COMMENT ON COLUMN reviewers.restored_at IS 'When a person last let it decide again; null: never.';
+COMMENT ON COLUMN reviewers.tools IS 'Patterns of the tools about which it is asked, as a JSON array.';
+COMMENT ON COLUMN reviewers.amount IS 'JSON Pointer to an amount in the arguments, and the bounds of its bands; null: decisions are not told apart by an amount.';
+COMMENT ON COLUMN reviewers.daily_calls IS 'Calls to the model per day at most.';
+COMMENT ON COLUMN reviewers.daily_tokens IS 'Tokens per day, after which the model is not called.';
+COMMENT ON COLUMN reviewers.used_on IS 'Day in UTC of the two columns below; null: it was never asked.';
+COMMENT ON COLUMN reviewers.used_calls IS 'Calls of that day.';
+COMMENT ON COLUMN reviewers.used_tokens IS 'Tokens of that day.';
+COMMENT ON COLUMN reviewers.failures IS 'Requests in a row without an answer.';
+COMMENT ON COLUMN reviewers.last_approval_id IS 'It was asked about the approvals up to this one.';
+COMMENT ON COLUMN reviewers.compared_at IS 'Its answers were compared with the approvals that were closed until then.';
+COMMENT ON COLUMN reviewers.lease_epoch IS 'Fencing token: raised each time that a replica begins to ask.';
+COMMENT ON COLUMN reviewers.lease_until IS 'When another replica may ask; null: at once.';
+COMMENT ON COLUMN reviewers.created_at IS 'When it was created.';
+COMMENT ON COLUMN reviewers.created_by_id IS 'API key that created the row.';
+COMMENT ON COLUMN reviewers.created_by_name IS 'Name of that key at the time.';
 
 CREATE TABLE run_counts (
   org_id text COLLATE "C" NOT NULL,

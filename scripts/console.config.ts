@@ -141,7 +141,11 @@ export default defineConfig({
               test: /node_modules\/(?:react|react-dom|scheduler)\/|src\/console\/(?:app\/(?:Start|SignIn|NoResponse|Logo|sessionRequests)|ui\/(?:Button|Field|FailureNotice|problemFailure|UntrustedText))\.|api\/console\/consolePath/,
               priority: 2
             },
-            { name: "parts", test: /src\/console\/ui\/(?!Dialog|Confirm|Secret|charts|batch)/, priority: 1 }
+            {
+              name: "parts",
+              test: /src\/console\/ui\/(?!Dialog|Confirm|Secret|charts|batch|code)/,
+              priority: 1
+            }
           ]
         }
       }

@@ -15,15 +15,20 @@ import re
 import time
 import uuid
 from functools import partial
-from typing import Any, AsyncIterator, Callable, Mapping
+from typing import Any, AsyncIterator, Awaitable, Callable, Mapping
 from urllib.parse import quote
 
 import httpx
 
 log = logging.getLogger("countersign")
+# Many proxies end a request after 60 seconds.
+WAIT_SECONDS = 50
+# The outcome of a claimed call whose process has died is unknown after this time. A running process renews its claims.
+LEASE_SECONDS = 60
 # Heartbeats come every 15 seconds: a stream that is silent for longer is lost.
 STREAM_TIMEOUT = httpx.Timeout(10, read=45)
 BUSY = frozenset({408, 429, 502, 503, 504})
+BEGUN = frozenset({"STEP_ALREADY_CLAIMED", "STEP_ALREADY_COMPLETED"})
 
 
 class Problem(Exception):
@@ -50,9 +55,10 @@ class Countersign:
 
     def __init__(self, url: str | None = None, key: str | None = None) -> None:
         url, key = url or os.environ["COUNTERSIGN_URL"], key or os.environ["COUNTERSIGN_KEY"]
-        limits = httpx.Limits(max_connections=None)  # Each waiting call has a stream.
+        limits = httpx.Limits(max_connections=None)  # Each waiting call has a connection.
         headers = {"authorization": f"Bearer {key}"}
-        self.http = httpx.AsyncClient(base_url=url, headers=headers, timeout=30, limits=limits)
+        timeout = httpx.Timeout(10, read=WAIT_SECONDS + 30)
+        self.http = httpx.AsyncClient(base_url=url, headers=headers, timeout=timeout, limits=limits)
 
     async def send(self, method: str, path: str, body: Any = None, attempts: float = 5, headers: Any = None) -> Any:
         """Sends a request that may be repeated. Raises Problem, or httpx.TransportError if there is no response."""
@@ -111,14 +117,22 @@ async def read_events(response: httpx.Response) -> AsyncIterator[dict[str, Any]]
 
 
 class Session:
-    """`classes`: action classes by tool, by default `write`. `wait`: limit of the wait for a person, in seconds."""
+    """`classes`: action classes by tool, by default `write`. `wait`: limit of the wait for a person, in seconds.
+    `on_message`: an async function that gets a reviewer's message about a call that waits, and returns the answer or None."""
 
-    def __init__(self, client: Countersign, id: str, classes: Mapping[str, str] = {}, wait: float | None = None):
-        self.client, self.id, self.classes, self.wait, self.last_event = client, id, classes, wait, 0
+    def __init__(
+        self,
+        client: Countersign,
+        id: str,
+        classes: Mapping[str, str] = {},
+        wait: float | None = None,
+        on_message: Callable[[dict[str, Any]], Awaitable[str | None]] | None = None,
+    ) -> None:
+        self.client, self.id, self.classes, self.wait, self.on_message = client, id, classes, wait, on_message
         self.path = f"/v1/agent-sessions/{quote(id, safe='')}"
 
     async def ask(self, step_id: str, tool: str, arguments: Any) -> dict[str, Any]:
-        """Returns the step once it is allowed; otherwise raises NotExecuted. The same step again goes on waiting."""
+        """Returns the step once it is allowed, with its claim; otherwise raises NotExecuted. Asked again, it goes on waiting."""
         step = {"step_id": step_id, "tool": tool, "arguments": arguments}
         try:
             decision = self._decide({**step, "action_class": self.classes.get(tool, "write")})
@@ -128,8 +142,8 @@ class Session:
         except (Problem, httpx.HTTPError, TypeError, ValueError) as error:
             # TypeError and ValueError: JSON has no such arguments.
             log.error("No decision about %s (%s): %r", tool, step_id, error)
-            if isinstance(error, Problem) and error.code == "STEP_ALREADY_COMPLETED":
-                raise NotExecuted("This call was executed before, so it was not executed again.") from error
+            if isinstance(error, Problem) and error.code in BEGUN:
+                raise NotExecuted("This call was begun before, so it was not executed again.") from error
             detail = error if isinstance(error, Problem) else "No person and no rule has rejected it."
             raise NotExecuted(f"There is no decision, so this call was not executed. {detail}") from error
         if answer["decision"] != "allow":
@@ -137,50 +151,70 @@ class Session:
         return answer
 
     async def _decide(self, step: dict[str, Any]) -> dict[str, Any]:
-        after, answer = self.last_event, await self.client.send("POST", f"{self.path}/steps", step)
-        while answer["decision"] == "pending":
-            try:
-                async with contextlib.aclosing(self.client.events(self.id, after)) as events:
-                    async for event in events:
-                        self.last_event = max(self.last_event, event["id"])
-                        is_decided = event["type"] == "approval:decided"
-                        if is_decided and event["approval"]["approval_id"] == answer["approval_id"]:
-                            break
-            except Problem as problem:
-                if problem.code != "CURSOR_EXPIRED":
-                    raise
-                self.last_event = 0
+        # With one key, a repeated request gets the claim whose response was lost.
+        headers = {"idempotency-key": str(uuid.uuid4())}
+        claimed = {**step, "claim": True, "lease_seconds": LEASE_SECONDS}
+        query, attempts = f"wait_seconds={WAIT_SECONDS}", 5.0
+        while True:
+            answer = await self.client.send("POST", f"{self.path}/steps?{query}", claimed, attempts, headers)
+            if answer["decision"] != "pending":
+                return answer
+            for message in answer.get("messages", []):
+                query = f"wait_seconds={WAIT_SECONDS}&after_message={message['number']}"
+                text = await self.on_message(message) if self.on_message else None
+                if text:
+                    await self.client.create(f"/v1/agent-approvals/{answer['approval_id']}/messages", {"text": text})
             # A person may take days, in which the service may be restarted.
-            after = self.last_event
-            answer = await self.client.send("POST", f"{self.path}/steps", step, float("inf"))
-        return answer
+            attempts = float("inf")
 
-    async def report(self, step_id: str, status: str, **more: Any) -> None:
-        """Reports that an allowed step `succeeded` or `failed`. Problems are logged: the tool has been executed."""
-        path = f"{self.path}/steps/{quote(step_id, safe='')}/outcome"
+    @contextlib.asynccontextmanager
+    async def keep(self, claim: Mapping[str, Any]) -> AsyncIterator[None]:
+        """Renews a claim while the tool runs. A tool that blocks the event loop blocks the renewal too."""
+
+        async def renew() -> None:
+            path = f"{self.path}/steps/{quote(claim['step_id'], safe='')}/claim/renew"
+            try:
+                while True:
+                    await asyncio.sleep(LEASE_SECONDS / 3)
+                    await self.client.send("POST", path, {"claim_id": claim["id"], "lease_seconds": LEASE_SECONDS})
+            except (Problem, httpx.HTTPError) as error:
+                log.error("The claim of %s is lost, and its outcome unknown until it ends: %r", claim["step_id"], error)
+
+        task = asyncio.create_task(renew())
         try:
-            await self.client.send("POST", path, {"status": status, **json.loads(json.dumps(more, default=str))})
+            yield
+        finally:
+            task.cancel()
+
+    async def report(self, claim: Mapping[str, Any], status: str, **more: Any) -> None:
+        """Reports that a claimed step `succeeded` or `failed`. Problems are logged: the tool has been executed."""
+        step_id = claim["step_id"]
+        path = f"{self.path}/steps/{quote(step_id, safe='')}/outcome"
+        body = {"claim_id": claim["id"], "status": status}
+        try:
+            await self.client.send("POST", path, {**body, **json.loads(json.dumps(more, default=str))})
         except (Problem, httpx.HTTPError, TypeError, ValueError) as error:
             if "result" in more:  # It may be too large, or no JSON.
-                await self.report(step_id, status)
+                await self.report(claim, status)
             elif not (isinstance(error, Problem) and error.code == "STEP_ALREADY_COMPLETED"):
                 log.error("No record of the outcome of %s: %r", step_id, error)
 
     async def govern(self, step_id: str, tool: str, arguments: Any, execute: Callable, denied: Any = str) -> Any:
         """Executes a call if it is allowed, and reports its outcome; if not, returns the text for the model."""
         try:
-            await self.ask(step_id, tool, arguments)
+            claim = (await self.ask(step_id, tool, arguments))["claim"]
         except NotExecuted as error:
             return denied(str(error))
         try:
-            result = await execute()
+            async with self.keep(claim):
+                result = await execute()
         except BaseException as error:
-            await self.report(step_id, "failed", error=repr(error)[:2000])
+            await self.report(claim, "failed", error=repr(error)[:2000])
             raise
         content = getattr(result, "content", result)
         is_failed = getattr(result, "status", None) == "error"  # LangChain's message about a failed tool.
         more = {"error": str(content)[:2000]} if is_failed else {"result": content}
-        await self.report(step_id, "failed" if is_failed else "succeeded", **more)
+        await self.report(claim, "failed" if is_failed else "succeeded", **more)
         return result
 
     async def close(self) -> None:

@@ -1,12 +1,13 @@
 /**
  * The console in a real browser, against the service in a process of its own: size of its script; time until a page is usable with a cold
  * cache: signed out, the overview, and an inbox of 5,000; time from a key press in the inbox's filter until the list has changed; frame
- * times while scrolling; time until a decision shows.
+ * times while scrolling; time until a decision shows; listeners, nodes and memory of a tab over a thousand decisions.
  * The browser and the service share the machine, so the figures include whatever else runs on it.
  */
 import { Effect, ManagedRuntime } from "effect"
 import { SqlClient } from "effect/sql"
 import { spawnSync } from "node:child_process"
+import { cpus, loadavg } from "node:os"
 import { fileURLToPath } from "node:url"
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core"
 import * as Database from "../../src/server/store/Database.ts"
@@ -16,6 +17,8 @@ import { startService, startStore } from "./service.ts"
 const pending = 5_000
 const coldRounds = 15
 const decisions = 30
+/** The decisions of one tab after which its listeners are counted. */
+const leakAfter = [100, 400, 700, 1_000]
 const scrollMillis = 4_000
 
 const program = process.env["COUNTERSIGN_TEST_BROWSER"] ?? "/usr/bin/chromium"
@@ -148,8 +151,8 @@ const filter = async (page: Page, number: string): Promise<ReadonlyArray<number>
 /** Milliseconds from the key press that decides until the page shows who decided. */
 const decide = async (page: Page): Promise<number> => {
   await page.keyboard.press("j")
-  await page.getByRole("button", { name: "Approve" }).waitFor()
-  await page.keyboard.press("a")
+  // The key acts only once the arguments have been on the screen for a moment.
+  await page.getByRole("button", { name: /^Approve/ }).click()
   await page.getByLabel("Comment").waitFor()
   await page.evaluate(`
     window.decided = new Promise((resolve) => addEventListener("keydown", () => {
@@ -165,6 +168,36 @@ const decide = async (page: Page): Promise<number> => {
   `)
   await page.keyboard.press("Enter")
   return await page.evaluate<number>("window.decided")
+}
+
+/** What a tab holds after its garbage was collected. */
+const heldBy = async (page: Page) => {
+  const client = await page.context().newCDPSession(page)
+  await client.send("HeapProfiler.collectGarbage")
+  await client.send("Performance.enable")
+  const { metrics } = await client.send("Performance.getMetrics")
+  await client.detach()
+  const valueOf = (name: string) => metrics.find((one) => one.name === name)?.value ?? Number.NaN
+  return {
+    listeners: valueOf("JSEventListeners"),
+    nodes: valueOf("Nodes"),
+    megabytes: valueOf("JSHeapUsedSize") / 1e6
+  }
+}
+
+/** Durations of the tasks of over 50 ms while `use` runs. */
+const longTasks = async (page: Page, use: () => Promise<unknown>): Promise<ReadonlyArray<number>> => {
+  await page.evaluate(`
+    window.tasks = []
+    window.watchedTasks = new PerformanceObserver((list) => tasks.push(...list.getEntries().map(({ duration }) => duration)))
+    watchedTasks.observe({ type: "longtask" })
+  `)
+  await use()
+  const tasks: unknown = await page.evaluate(`new Promise((resolve) => setTimeout(() => {
+    watchedTasks.disconnect()
+    resolve(tasks)
+  }))`)
+  return Array.isArray(tasks) ? tasks.map(Number) : []
 }
 
 spawnSync(process.execPath, [fileURLToPath(new URL("../setup.js", import.meta.url))], { stdio: "inherit" })
@@ -212,9 +245,14 @@ try {
   await page.getByRole("button", { name: `Pending ${pending.toLocaleString("en")}` }).waitFor()
   await page.getByRole("button", { name: /^All/ }).click()
   const keys: Array<number> = []
-  for (const number of ["4711", "1234", "2", "99"]) keys.push(...(await filter(page, number)))
+  const tasks = await longTasks(page, async () => {
+    for (const number of ["4711", "1234", "2", "99"]) keys.push(...(await filter(page, number)))
+  })
   out(line(`key press in the filter of ${pending}`, keys, "ms"))
   out(`  the slowest of them: ${Math.max(...keys).toFixed(1)} ms`)
+  out(
+    `  tasks of over 50 ms: ${tasks.length}${tasks.length === 0 ? "" : `, the longest ${Math.max(...tasks).toFixed(0)} ms`}`
+  )
   // Letters are shortcuts outside of the field.
   await page.getByRole("searchbox").first().fill("")
   await page.locator("[role=listbox]").focus()
@@ -225,6 +263,17 @@ try {
   const decided: Array<number> = []
   for (let count = 0; count < decisions; count++) decided.push(await decide(page))
   out(line("decision to display", decided, "ms"))
+  for (let count = decisions; count <= Math.max(...leakAfter); count++) {
+    if (leakAfter.includes(count)) {
+      const { listeners, megabytes, nodes } = await heldBy(page)
+      out(
+        `after ${count} decisions: ${listeners} listeners, ${nodes} nodes, ${megabytes.toFixed(1)} MB of heap`
+      )
+    }
+    await decide(page)
+  }
+  const [load = 0] = loadavg()
+  out(`load of the machine at the end: ${load.toFixed(1)} on ${cpus().length} processors`)
 } finally {
   await browser.close()
   service.kill("SIGTERM")

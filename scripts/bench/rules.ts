@@ -43,7 +43,9 @@ const ruleOf = (over: Partial<ApprovalRule>): ApprovalRule => ({
   timeout_action: "reject",
   self_approval: false,
   retry_unknown: false,
+  reviewer: null,
   quorum: [{ count: 1, group: null }],
+  require_comment: "never",
   reason: "",
   summary_template: null,
   ...over

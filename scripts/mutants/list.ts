@@ -347,6 +347,21 @@ export const mutants: ReadonlyArray<Mutant> = [
   ]),
   ...mutantsOf("server/telemetry/Spans/storeBatches.ts", "server/telemetry/Telemetry/export.test.ts", [
     ["ORDER BY org_id FOR NO KEY UPDATE", "ORDER BY org_id"]
+  ]),
+  ...mutantsOf(
+    "server/approvals/SessionWriter/reviewerChange.ts",
+    "server/approvals/ReviewerDecisions.test.ts",
+    [
+      ["AND v.generation = g.generation )", ")"],
+      ["text[]) AND v.state = 'watching' FOR SHARE SKIP LOCKED", "text[])"]
+    ]
+  ),
+  ...mutantsOf("server/approvals/ReviewerDecisions.ts", "server/approvals/ReviewerDecisions.test.ts", [
+    ["AND generation = ${decided.review.generation} FOR SHARE", "FOR SHARE"]
+  ]),
+  ...mutantsOf("server/approvals/Reviewers/rows.ts", "server/approvals/Reviewers.test.ts", [
+    ["THEN used_calls ELSE 0 END < daily_calls", "THEN used_calls ELSE 0 END <= daily_calls"],
+    ["state = 'stopped', generation = generation + 1", "state = 'stopped', generation = generation"]
   ])
 ]
 

@@ -128,7 +128,7 @@ export type GateOptions<Context = undefined> = GateSettings<Context> &
 /**
  * Why a call is denied:
  *
- * - `person`, `rule`, `timeout`, `session_closed`: what decided, as {@link GovernedStep.decision_source} says;
+ * - `person`, `rule`, `model`, `timeout`, `session_closed`: what decided, as {@link GovernedStep.decision_source} says;
  * - `executed`: the step has an outcome already, so the call is not executed again;
  * - `executing`: another process has claimed the step and executes it;
  * - `unknown`: the step may have been executed. A person finds out, in the console or with `executions.resolve`;
@@ -139,6 +139,7 @@ export type GateOptions<Context = undefined> = GateSettings<Context> &
 export type DenialCause =
   | "person"
   | "rule"
+  | "model"
   | "timeout"
   | "session_closed"
   | "executed"

@@ -19,6 +19,7 @@ import { DecideManyRequest, DecisionResults, MAX_DECISIONS, withInstruction } fr
 import { numberCursor, page, pageQuery } from "./Pagination.ts"
 import {
   AdminRequired,
+  CommentRequired,
   GrantNotAllowed,
   GroupRequired,
   LimitReached,
@@ -33,7 +34,7 @@ export const DecideRequest = Schema.Struct({
   decision: Decision.annotateKey({ description: "The verdict." }),
   comment: Schema.optionalKey(Schema.NullOr(Comment)).annotateKey({
     description:
-      "A comment for the record, at most 4,000 characters. Required with `request_changes`, for the instruction. Default null."
+      "A comment for the record, at most 4,000 characters. Required with `request_changes`, for the instruction, and if `require_comment` of the approval asks for it. Default null."
   }),
   proposed_arguments: Schema.optionalKey(ProposedArguments).annotateKey({
     description:
@@ -124,6 +125,7 @@ export class AgentApprovalsApi extends HttpApiGroup.make("approvals")
         AdminRequired,
         GroupRequired,
         SamePerson,
+        CommentRequired,
         ApprovalAlreadyDecided,
         ApprovalExpired,
         GrantNotAllowed,
@@ -139,6 +141,7 @@ export class AgentApprovalsApi extends HttpApiGroup.make("approvals")
           description: [
             "Approves or rejects a pending approval. `request_changes` is a rejection with an instruction for the agent: the comment. A rejection closes it, and so does the approval that completes its quorum, by default the first; later decisions get 409 with the approval as it is.",
             "An approval before the last is recorded in `votes`, and the approval stays pending: whoever has approved can still reject it.",
+            "A rule can ask for a comment with rejections or with every decision: without one they get 422 `COMMENT_REQUIRED`.",
             "Repeating your own decision is idempotent. A grant can only be made with the decision: repeating it with a `grant` that it did not have gets 409.",
             "A rejection can propose other arguments: one later step of the session with the same tool, action class and exactly these arguments is then allowed within an hour, if you could have approved it alone. Body limit: 4 MiB.",
             "In stage `reviewer` the key needs one of the groups that the quorum names, unless it names none. In stage `admin` the key also needs `approvals.admin`, and counts for any group. The key that submitted the step, and keys that it created, cannot decide it unless the rule sets `self_approval`."

@@ -2,6 +2,7 @@ import { HttpApi, OpenApi } from "effect/http-api"
 import { AgentApprovalsApi } from "./AgentApprovals.ts"
 import { AgentSessionsApi } from "./AgentSessions.ts"
 import { ApiKeysApi } from "./ApiKeys.ts"
+import { InvitationsApi } from "./Invitations.ts"
 import { ApprovalRulesApi } from "./ApprovalRules.ts"
 import { AuditLogApi } from "./AuditLog.ts"
 import { CanariesApi } from "./Canaries.ts"
@@ -18,6 +19,7 @@ import { ProblemFrame, requestParsing } from "./Middleware.ts"
 import { NotificationEndpointsApi } from "./NotificationEndpoints.ts"
 import { RedactionSettingsApi } from "./RedactionSettings.ts"
 import { RetentionSettingsApi } from "./RetentionSettings.ts"
+import { ReviewersApi } from "./Reviewers.ts"
 import { RunsApi } from "./Runs.ts"
 import { TasksApi } from "./Tasks.ts"
 import { TelemetryDestinationsApi } from "./TelemetryDestinations.ts"
@@ -32,6 +34,7 @@ import { TelemetryDestinationsApi } from "./TelemetryDestinations.ts"
  */
 export class Api extends HttpApi.make("countersign")
   .add(ApiKeysApi)
+  .add(InvitationsApi)
   .add(TasksApi)
   .add(RunsApi)
   .add(DatasetsApi)
@@ -46,6 +49,7 @@ export class Api extends HttpApi.make("countersign")
   .add(GrantsApi)
   .add(HooksApi)
   .add(ApprovalRulesApi)
+  .add(ReviewersApi)
   .add(NotificationEndpointsApi)
   .add(EventsApi)
   .add(RedactionSettingsApi)

@@ -24,7 +24,7 @@ import {
 } from "./Problems.ts"
 import { PersonName } from "./Text.ts"
 
-const EmailAddress = Schema.String.check(
+export const EmailAddress = Schema.String.check(
   Schema.isMaxLength(254),
   // No published pattern: a schema can have only one.
   isVisibleLine.annotate({ toJsonSchema: () => [{}, true] }),

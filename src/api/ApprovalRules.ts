@@ -4,6 +4,7 @@ import { documented } from "../domain/documented.ts"
 import { ApprovalRule, RuleEffect } from "../domain/approvals/ApprovalRule.ts"
 import { MAX_BUDGETS, RuleBudget } from "../domain/approvals/RuleBudget.ts"
 import { MAX_QUORUM_PARTS, QuorumPart } from "../domain/approvals/Quorum.ts"
+import { RuleReviewer } from "../domain/approvals/RuleReviewer.ts"
 import { MAX_LISTED_STEPS, RuleTestLine } from "../domain/approvals/RuleTest.ts"
 import { RuleWarnings } from "../domain/approvals/ruleWarnings.ts"
 import { MAX_SUGGESTIONS } from "../domain/approvals/suggestRules.ts"
@@ -55,6 +56,19 @@ export const NewRuleBudget = Schema.Struct({
 })
 export type NewRuleBudget = typeof NewRuleBudget.Type
 
+const { never, sample, ...reviewerFields } = RuleReviewer.fields
+
+export const NewRuleReviewer = Schema.Struct({
+  ...reviewerFields,
+  sample: Schema.optionalKey(sample),
+  never: Schema.optionalKey(never)
+}).annotate({
+  identifier: "NewRuleReviewer",
+  description:
+    "Lets a reviewer model decide steps of the rule while it has earned it. Steps that it does not decide wait for a person as without it."
+})
+export type NewRuleReviewer = typeof NewRuleReviewer.Type
+
 export const NewApprovalRule = Schema.Struct({
   id: Schema.optionalKey(RuleId).annotateKey({
     description: "ID of an existing rule to keep. Absent for a new rule."
@@ -86,7 +100,12 @@ export const NewApprovalRule = Schema.Struct({
   ).annotateKey({
     description: `The approvals that a step needs: those of every part, of which there are at most ${MAX_QUORUM_PARTS}, and at most 10 in all. A person counts once, and for one part. Each group has one part, and a usable key with \`approvals.decide\` must have it. Default: one approval by anyone who may decide.`
   }),
+  require_comment: Schema.optionalKey(fields.require_comment),
   retry_unknown: Schema.optionalKey(fields.retry_unknown),
+  reviewer: Schema.optionalKey(Schema.NullOr(NewRuleReviewer)).annotateKey({
+    description:
+      "The reviewer model that may decide steps of this rule. Only with `require_approval`, without a quorum, and if the timeout rejects. Null or absent: people decide every step."
+  }),
   reason: Schema.optionalKey(fields.reason),
   summary_template: Schema.optionalKey(fields.summary_template)
 }).annotate({ identifier: "NewApprovalRule", description: "An approval rule. Only `effect` is required." })

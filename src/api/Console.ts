@@ -19,6 +19,7 @@ import { ConsoleSearchApi } from "./console/Search.ts"
 import { ConsoleAgreementApi } from "./console/AgreementHistory.ts"
 import { ConsoleAuditApi } from "./console/AuditRows.ts"
 import { ConsoleFeedbackApi } from "./console/FeedbackRows.ts"
+import { ConsoleReviewerAnswersApi } from "./console/ReviewerAnswers.ts"
 import { ConsoleRunsApi } from "./console/RunRows.ts"
 import { ConsoleTasksApi } from "./console/TaskRows.ts"
 import { ConsolePlaygroundApi } from "./console/Playground.ts"
@@ -29,6 +30,7 @@ import { problem } from "./Problem.ts"
 import { AddressNotAllowed, InsufficientScope, InvalidApiKey, NotFound, RateLimited } from "./Problems.ts"
 import { CONSOLE_PATH } from "./console/consolePath.ts"
 import { ConsoleClosedApprovalsApi } from "./console/ClosedApprovals.ts"
+import { ConsoleInvitationApi } from "./console/Invitation.ts"
 import { InboxApproval } from "./console/InboxApproval.ts"
 import { ConsolePeopleApi } from "./console/People.ts"
 import { ConsoleOverviewApi } from "./console/Overview.ts"
@@ -98,7 +100,11 @@ export const SignIn = Schema.Struct({
   key: Actor,
   created_at: Timestamp,
   last_active_at: Timestamp,
-  expires_at: Timestamp
+  expires_at: Timestamp,
+  /** The browser and its system, such as `Firefox on Linux`. Null if unknown. */
+  browser: Schema.NullOr(Schema.String),
+  /** The address that it signed in from. */
+  address: Schema.NullOr(Schema.String)
 }).annotate({ identifier: "SignIn" })
 export type SignIn = typeof SignIn.Type
 
@@ -370,6 +376,7 @@ export class ConsoleDatasetsApi extends HttpApiGroup.make("dataset_changes")
 export class ConsoleApi extends HttpApi.make("countersign-console")
   .add(ConsoleSessionApi)
   .add(ConsoleSignInsApi)
+  .add(ConsoleInvitationApi)
   .add(ConsoleInboxApi)
   .add(ConsoleHealthApi)
   .add(ConsoleDeliveriesApi)
@@ -381,6 +388,7 @@ export class ConsoleApi extends HttpApi.make("countersign-console")
   .add(ConsoleFeedbackApi)
   .add(ConsoleClosedApprovalsApi)
   .add(ConsoleAuditApi)
+  .add(ConsoleReviewerAnswersApi)
   .add(ConsoleRunsApi)
   .add(ConsolePeopleApi)
   .add(ConsoleTasksApi)

@@ -42,7 +42,7 @@ export const DecideManyRequest = Schema.Struct({
   decision: Decision.annotateKey({ description: "The verdict on each of them." }),
   comment: Schema.optionalKey(Schema.NullOr(Comment)).annotateKey({
     description:
-      "A comment for the record of each of them, at most 4,000 characters. Required with `request_changes`. Default null."
+      "A comment for the record of each of them, at most 4,000 characters. Required with `request_changes`, and if the rule of one of them asks for it. Default null."
   })
 })
   .annotate({
@@ -59,6 +59,7 @@ const RefusalCode = documentedEnum({
   GROUP_REQUIRED:
     "The quorum asks for members of groups, and the key is in none whose approval is still needed.",
   SAME_PERSON: "A key that created this one, or that it created, has approved already.",
+  COMMENT_REQUIRED: "The rule asks for a comment with this decision.",
   APPROVAL_ALREADY_DECIDED: "The approval was already decided. `approval` shows by whom and how.",
   APPROVAL_EXPIRED: "The approval closed before anyone decided. `approval` shows its outcome."
 })

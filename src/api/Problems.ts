@@ -255,6 +255,13 @@ export class EmailNotVerifiable extends problem<EmailNotVerifiable>()(
   "No link can be sent: the API key has no email address, is revoked or has expired, or the service has no mail server. `detail` says which."
 ) {}
 
+export class MailNotConfigured extends problem<MailNotConfigured>()(
+  "MAIL_NOT_CONFIGURED",
+  409,
+  "No mail server",
+  "The service has no mail server, so it can send no invitation. The operator configures one by COUNTERSIGN_SMTP_URL and COUNTERSIGN_MAIL_FROM."
+) {}
+
 export class KeyEnded extends problem<KeyEnded>()(
   "KEY_ENDED",
   409,
@@ -436,6 +443,13 @@ export class UnsupportedMediaType extends problem<UnsupportedMediaType>()(
   415,
   "Unsupported media type",
   "The `content-type` is not `application/json`."
+) {}
+
+export class CommentRequired extends problem<CommentRequired>()(
+  "COMMENT_REQUIRED",
+  422,
+  "Comment required",
+  "The rule under which the approval was requested asks for a comment with this decision. `require_comment` of the approval says with which decisions."
 ) {}
 
 export class InvalidInput extends problem<InvalidInput>()(

@@ -1,7 +1,12 @@
 /** The server-sent events of `GET /v1/agent-sessions/:id/events/stream`. */
 import { Schema, Struct } from "effect"
 import { HttpApiSchema, OpenApi } from "effect/http-api"
-import { OutcomeStatus, StepDecision, StepDecisionSource } from "../domain/approvals/AgentSession.ts"
+import {
+  OutcomeStatus,
+  StepDecision,
+  StepDecisionSource,
+  StepReviewer
+} from "../domain/approvals/AgentSession.ts"
 import { documentedEnum } from "../domain/documentedEnum.ts"
 import { Approval, argumentMembers } from "../domain/approvals/Approval.ts"
 import { ApprovalMessage } from "../domain/approvals/ApprovalMessage.ts"
@@ -39,10 +44,14 @@ export const StepGovernedEvent = Schema.Struct({
   reason: Schema.String.annotateKey({ description: "Why, in one sentence." }),
   rule_id: Schema.NullOr(RuleId).annotateKey({ description: "The rule that matched. Null if none did." }),
   approval_id: Schema.NullOr(ApprovalId).annotateKey({
-    description: "The approval that the step waits for. Null if a rule or a standing grant decided."
+    description:
+      "The approval that the step waits for. Null if a rule, a standing grant or a reviewer model decided."
   }),
   grant_id: Schema.NullOr(GrantId).annotateKey({
     description: "The standing grant that allows the step; null if none does."
+  }),
+  reviewer: Schema.optionalKey(StepReviewer).annotateKey({
+    description: "The reviewer model that decided. Present only if `decision_source` is `model`."
   }),
   decision_source: Schema.NullOr(StepDecisionSource).annotateKey({
     description: "What decided. Null while the decision is `pending`."

@@ -20,6 +20,7 @@ import {
   DatasetBusy,
   IdempotencyKeyInUse,
   IdempotencyKeyReused,
+  InsufficientScope,
   InvalidInput,
   InvalidSchema,
   InvalidHeaders,
@@ -200,7 +201,15 @@ export class TasksApi extends HttpApiGroup.make("tasks")
       params: { id: TaskId.annotateKey({ description: "The task's ID." }) },
       payload: TaskChange,
       success: SavedTask,
-      error: [NotFound, InvalidSchema, InvalidInstructions, InvalidUrl, InvalidHeaders, TaskInUse]
+      error: [
+        NotFound,
+        InvalidSchema,
+        InvalidInstructions,
+        InvalidUrl,
+        InvalidHeaders,
+        TaskInUse,
+        InsufficientScope
+      ]
     })
       .middleware(CredentialFree)
       .middleware(requires("tasks.write"))
@@ -209,7 +218,7 @@ export class TasksApi extends HttpApiGroup.make("tasks")
           identifier: "updateTask",
           summary: "Update a task",
           description:
-            "Changes the name and the working copy, which the next comparison tries. The live release does not change, except that a new `api_key` for a base URL is used for every release with that base URL."
+            "Changes the name and the working copy, which the next comparison tries. The live release does not change, except that a new `api_key` for a base URL is used for every release with that base URL. Replacing credentials of a reviewer model's task also needs `rules.write`."
         })
       ),
     HttpApiEndpoint.delete("remove", "/:id", {

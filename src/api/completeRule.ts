@@ -1,5 +1,6 @@
 import type { ApprovalRule } from "../domain/approvals/ApprovalRule.ts"
 import { defaultBudget, type RuleBudget } from "../domain/approvals/RuleBudget.ts"
+import { defaultRuleReviewer } from "../domain/approvals/RuleReviewer.ts"
 import { defaultRule } from "../domain/approvals/defaultRule.ts"
 import type { QuorumPart } from "../domain/approvals/Quorum.ts"
 import type { NewApprovalRule, NewQuorumPart, NewRuleBudget } from "./ApprovalRules.ts"
@@ -10,11 +11,13 @@ export const completeRule = ({
   budgets = budget === undefined ? [] : [budget],
   id: _,
   quorum,
+  reviewer = null,
   ...rule
 }: NewApprovalRule): Omit<ApprovalRule, "id"> => ({
   ...defaultRule,
   ...rule,
   budgets: budgets.map(completeBudget),
+  reviewer: reviewer === null ? null : { ...defaultRuleReviewer, ...reviewer },
   ...(quorum === undefined ? {} : { quorum: quorum.map(completePart) })
 })
 

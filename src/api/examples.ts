@@ -29,7 +29,10 @@ const ids = {
   telemetryDelivery: id("tdl", "14"),
   deletion: id("del", "16"),
   grant: id("grt", "17"),
-  claim: id("clm", "18")
+  claim: id("clm", "18"),
+  reviewer: id("tsk", "19"),
+  reviewerAnswer: id("rva", "1a"),
+  invitation: id("inv", "1b")
 } as const
 
 const trace = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -355,6 +358,7 @@ const approvalSnapshot = {
   timeout_action: "reject",
   quorum: [{ count: 1, group: null }],
   approvals_required: 1,
+  require_comment: "reject",
   approvals_given: 0,
   votes: [],
   outcome: null,
@@ -487,7 +491,9 @@ const rule = {
   escalation_seconds: 1_800,
   timeout_action: "reject",
   self_approval: false,
+  require_comment: "reject",
   retry_unknown: false,
+  reviewer: null,
   quorum: [{ count: 1, group: "finance" }],
   reason: "Payments need a second pair of eyes.",
   summary_template: "Refund {amount|money:EUR} on order {order}"
@@ -577,10 +583,78 @@ export const webhookApprovalExample = {
   approvals_given: 0
 }
 
+const reviewer = {
+  task_id: ids.reviewer,
+  name: "Small refunds",
+  release_id: ids.release,
+  state: "watching",
+  stopped_at: null,
+  stopped_reason: null,
+  stopped_by: null,
+  tools: ["payments.refund"],
+  amount: { pointer: "/amount", bounds: [100, 1_000] },
+  daily_calls: 1_000,
+  daily_tokens: 2_000_000,
+  used: { calls: 37, tokens: 41_200, used_up: false },
+  failures: 0,
+  created_at: "2026-11-21T02:33:05.123Z",
+  created_by: ada
+}
+
+const reviewerFigures = {
+  tool: "payments.refund",
+  band: { above: null, up_to: 100 },
+  has_amount: true,
+  agreement: { count: 412, of: 415, bound: 0.963 },
+  false_approvals: { count: 1, of: 380, bound: 0.0285 },
+  false_rejections: { count: 2, of: 35, bound: 0.27 },
+  unsure: 21,
+  approve: "false_approvals",
+  reject: "agreement",
+  missing: 187,
+  weeks: [{ week: "2026-11-16", agreed: 101, false_approvals: 0, false_rejections: 1, unsure: 4 }]
+}
+
 const approvalEvent = {
   ...webhookExample,
   type: "approval.requested",
   approval: { ...webhookApprovalExample, status: "pending" }
+}
+
+const reviewerAnswer = {
+  id: ids.reviewerAnswer,
+  task_id: ids.reviewer,
+  release_id: ids.release,
+  session_id: ids.session,
+  step_id: "refund-1",
+  approval_id: ids.approval,
+  tool: "payments.refund",
+  band: { above: null, up_to: 100 },
+  mode: "shadow",
+  decision: "approve",
+  reason: "The order arrived damaged, and the amount is within its total.",
+  verdict: "approve",
+  tokens: 1_112,
+  created_at: "2026-11-21T05:00:03.000Z",
+  decided_at: "2026-11-21T05:04:40.000Z",
+  wrong_at: null,
+  wrong_by: null
+}
+
+const invitation = {
+  id: ids.invitation,
+  name: "Grace Hopper",
+  email: "grace@example.com",
+  preset: "reviewer",
+  scopes: ["feedback.read", "approvals.read", "approvals.decide"],
+  groups: [],
+  status: "pending",
+  created_at: "2026-11-21T02:33:05.123Z",
+  created_by: ada,
+  expires_at: "2026-11-28T02:33:05.123Z",
+  accepted_at: null,
+  key_id: null,
+  revoked_at: null
 }
 
 /** Examples by component schema. */
@@ -588,6 +662,9 @@ export const schemaExamples: Readonly<Record<string, Schema.Json>> = {
   ApiKey: apiKey,
   ApiKeyChange: { name: "Ada King", email: "ada.king@example.com" },
   NewApiKey: { name: "Ada Lovelace", preset: "reviewer", email: "ada@example.com" },
+  NewInvitation: { name: "Grace Hopper", preset: "reviewer", email: "grace@example.com" },
+  Invitation: invitation,
+  InvitationPage: { invitations: [invitation], next_cursor: null, mail_configured: true },
   CreatedApiKey: {
     key: apiKey,
     secret: "csk_4Zr8mWq2LxT0aBcD_EXAMPLEONLYEXAMPLEONLYEXAMPLEONLYEXAMPLEONLY0000"
@@ -675,6 +752,34 @@ export const schemaExamples: Readonly<Record<string, Schema.Json>> = {
     dataset: { before: null, after: ids.dataset }
   },
   Canary: canary,
+  Reviewer: reviewer,
+  ReviewerList: { reviewers: [reviewer] },
+  NewReviewer: {
+    name: reviewer.name,
+    provider: { kind: "openai", base_url: openAi.base_url, model: openAi.model, api_key: "sk-example" },
+    instructions: "Refunds of damaged goods are approved up to the order's total.",
+    tools: reviewer.tools,
+    amount: reviewer.amount
+  },
+  ReviewerChange: { daily_calls: 200 },
+  ReviewerDetail: { reviewer, figures: [reviewerFigures] },
+  ReviewerAnswer: reviewerAnswer,
+  ReviewerAnswerPage: { answers: [reviewerAnswer], next_cursor: null },
+  BacktestReviewer: { min_lower_bound: 0.95, max_false_approvals: 0.02, sample: 0.1, days: 30 },
+  ReviewerBacktest: {
+    since: "2026-10-22T05:00:00.000Z",
+    compared: 436,
+    decided: 118,
+    agreed: 117,
+    false_approvals: 1,
+    false_rejections: 0,
+    sampled: 14,
+    unsure: 21,
+    not_earned: 283,
+    first_decided_at: "2026-11-09T11:40:12.000Z",
+    truncated: false
+  },
+  PromoteReviewerExamples: { limit: 500 },
   NewCanary: { comparison_id: ids.comparison, share: 0.1 },
   NewRelease: { comparison_id: ids.comparison },
   Feedback: pendingFeedback,

@@ -29,6 +29,8 @@ import { RuleTestReport } from "../domain/approvals/RuleTest.ts"
 import { MAX_QUALITY_DAYS } from "../domain/tasks/FeedbackQuality.ts"
 import { MAX_FILTERED_DURATION_MS } from "./Runs.ts"
 import { DEFAULT_MAX_ERROR, MAX_ERROR_LIMITS } from "./ApprovalRules.ts"
+import { MIN_LOWER_BOUND_LIMITS } from "./Reviewers.ts"
+import { DEFAULT_TERMS } from "../domain/approvals/Reviewer.ts"
 import { DEFAULT_QUALITY_DAYS } from "./Feedback.ts"
 import { DEFAULT_HOOK_WAIT_SECONDS, MAX_HOOK_WAIT_SECONDS } from "./Hooks.ts"
 import { DEFAULT_LIMIT, MAX_LIMIT, NUMBER_CURSOR } from "./Pagination.ts"
@@ -239,6 +241,21 @@ const typedParameter = (schema: Node, name: unknown, operationId: unknown): Node
     }
   if (name === "max_error" && schema["pattern"] === NUMBER)
     return { type: "number", format: "double", ...MAX_ERROR_LIMITS, default: DEFAULT_MAX_ERROR }
+  if (name === "min_lower_bound" && schema["pattern"] === NUMBER)
+    return {
+      type: "number",
+      format: "double",
+      ...MIN_LOWER_BOUND_LIMITS,
+      default: DEFAULT_TERMS.min_lower_bound
+    }
+  if (name === "max_false_approvals" && schema["pattern"] === NUMBER)
+    return {
+      type: "number",
+      format: "double",
+      minimum: 0,
+      maximum: 1,
+      default: DEFAULT_TERMS.max_false_approvals
+    }
   if (name === "wait_seconds" && schema["pattern"] === NUMBER)
     return {
       type: "integer",

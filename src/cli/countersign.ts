@@ -16,6 +16,7 @@ import { mcpGateCommand } from "./mcpGate.ts"
 import { mcpServerCommand } from "./mcpServer.ts"
 import { migrateCommand } from "./migrate.ts"
 import { restoreCommand } from "./restore.ts"
+import { reviewersCommand } from "./reviewers.ts"
 import { rulesCommand } from "./rules.ts"
 import { runsCommand } from "./runs.ts"
 import { serveCommand } from "./serve.ts"
@@ -34,6 +35,7 @@ const command = Command.make("countersign").pipe(
     datasetsCommand,
     runsCommand,
     rulesCommand,
+    reviewersCommand,
     auditCommand,
     configCommand,
     doctorCommand,

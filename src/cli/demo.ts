@@ -39,6 +39,22 @@ const once = Command.make(
   ])
 )
 
+const autonomy = Command.make(
+  "autonomy",
+  {},
+  lazily(async () => (await import("./demo/autonomy.ts")).autonomy)
+).pipe(
+  Command.withShortDescription("A reviewer model earns the right to decide, and loses it"),
+  Command.withDescription(
+    "A scripted model answers beside people on a temporary service, earns the right to decide at its bound, decides, and loses the right " +
+      "once people disagree with it. Then three models try to cheat: one always approves, one agrees on easy steps only, one obeys a text in " +
+      "the arguments. Exits with code 0 only if all of it happened, and no cheat kept the right."
+  ),
+  Command.withExamples([
+    { command: "countersign demo autonomy", description: "Use a temporary service and database" }
+  ])
+)
+
 export const demoCommand = Command.make(
   "demo",
   {
@@ -62,5 +78,5 @@ export const demoCommand = Command.make(
       description: "Use a running service that may send to loopback"
     }
   ]),
-  Command.withSubcommands([learning, once])
+  Command.withSubcommands([learning, once, autonomy])
 )

@@ -1,4 +1,4 @@
-import { type DateTime, Effect, Schema } from "effect"
+import { DateTime, Effect, Schema } from "effect"
 import { v4, v7 } from "uuid"
 import { isVisibleLine } from "./VisibleText.ts"
 
@@ -76,7 +76,10 @@ const defineId = <B extends string>(
     /** Generates `count` identifiers in ascending order. */
     generateMany: (count: number) => Effect.sync(() => Array.from({ length: count }, next)),
     /** A text that sorts after the identifiers of earlier times, and before all others. */
-    lowerBound: (at: DateTime.Utc) => `${prefix}_${uuidTimePrefix(at)}`
+    lowerBound: (at: DateTime.Utc) => `${prefix}_${uuidTimePrefix(at)}`,
+    /** A text that sorts after the identifiers that were generated longer ago, by the machine's clock, and before all others. */
+    lowerBoundAgo: (millis: number) =>
+      Effect.sync(() => `${prefix}_${uuidTimePrefix(DateTime.makeUnsafe(Date.now() - millis))}`)
   })
 }
 
@@ -103,6 +106,10 @@ export type OrgId = typeof OrgId.Type
 
 export const KeyId = defineId("key", Schema.brand("KeyId"))
 export type KeyId = typeof KeyId.Type
+
+/** An invitation to use an API key. */
+export const InvitationId = defineId("inv", Schema.brand("InvitationId"))
+export type InvitationId = typeof InvitationId.Type
 
 export const TaskId = defineId("tsk", Schema.brand("TaskId"))
 export type TaskId = typeof TaskId.Type
@@ -150,6 +157,10 @@ export type GrantId = typeof GrantId.Type
 /** A claim of a governed step: one attempt to execute it. */
 export const ClaimId = defineId("clm", Schema.brand("ClaimId"))
 export type ClaimId = typeof ClaimId.Type
+
+/** An answer of a reviewer model about a step. Its time is `created_at`. */
+export const ReviewerAnswerId = defineTimedId("rva", Schema.brand("ReviewerAnswerId"))
+export type ReviewerAnswerId = typeof ReviewerAnswerId.Type
 
 export const EventId = defineId("evt", Schema.brand("EventId"))
 export type EventId = typeof EventId.Type
@@ -205,6 +216,12 @@ export type TraceId = typeof TraceId.Type
 export const generateTraceId: Effect.Effect<TraceId> = Effect.sync(() =>
   TraceId.make(v4({ random: randomBytes() }).replaceAll("-", ""), { disableChecks: true })
 )
+
+/**
+ * The largest error assumed in the clock of a replica that generated an id: the id contains the replica's time, the record the
+ * database's.
+ */
+export const MAX_CLOCK_SKEW = "1 hour"
 
 /** The first 12 hex digits of a UUIDv7 generated at this time (RFC 9562). Ids generated earlier sort before them. */
 export const uuidTimePrefix = (at: DateTime.Utc): string =>

@@ -42,7 +42,8 @@ export const isPersonName = Schema.makeFilter(
   }
 )
 
-const VISIBLE = /[^\p{Z}\p{Cc}\p{Cf}\p{Cs}\p{Default_Ignorable_Code_Point}]/u
+/** The Braille pattern without dots is a symbol by its category, and blank. */
+const VISIBLE = /[^\p{Z}\p{Cc}\p{Cf}\p{Cs}\p{Default_Ignorable_Code_Point}\u2800]/u
 
 /** Whether a text of any number of lines has a character that people see. */
 export const hasVisibleText = (text: string): boolean => VISIBLE.test(text)

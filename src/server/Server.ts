@@ -63,6 +63,7 @@ import { LimitUse } from "./observability/LimitUse.ts"
 import { layerRegistry, Metrics } from "./observability/Metrics.ts"
 import * as EmailConfirmation from "./http/EmailConfirmation.ts"
 import * as LeakedKeys from "./http/LeakedKeys.ts"
+import { Invitations } from "./notifications/Invitations.ts"
 import { MailTransport } from "./notifications/MailTransport.ts"
 import * as EndpointOutages from "./notifications/EndpointOutages.ts"
 import { EventLog } from "./notifications/EventLog.ts"
@@ -91,6 +92,9 @@ import { WorkLimits } from "./admission/WorkLimits.ts"
 import { RedactionSettings } from "./redaction/RedactionSettings.ts"
 import { DecisionWaits } from "./approvals/DecisionWaits.ts"
 import { Grants } from "./approvals/Grants.ts"
+import { ReviewerDecisions } from "./approvals/ReviewerDecisions.ts"
+import { layerReviewerReleases } from "./approvals/ReviewerDecisions/layerReviewerReleases.ts"
+import { Reviewers } from "./approvals/Reviewers.ts"
 import { Rules } from "./approvals/Rules.ts"
 import { RuleSuggestions } from "./approvals/RuleSuggestions.ts"
 import { RuleTests } from "./approvals/RuleTests.ts"
@@ -218,7 +222,9 @@ export const layerEdge = (settings: EdgeSettings) =>
  */
 export const layerServices = (settings: ServiceSettings) =>
   layerConsoleServices(settings).pipe(
-    Layer.provideMerge(Layer.mergeAll(ApiKeys.layer, SessionStream.layer())),
+    Layer.provideMerge(
+      Layer.mergeAll(Invitations.layer.pipe(Layer.provideMerge(ApiKeys.layer)), SessionStream.layer())
+    ),
     Layer.merge(
       Layer.mergeAll(
         Hooks.layer.pipe(Layer.provideMerge(Layer.mergeAll(Sessions.layer, Steps.layer, Messages.layer))),
@@ -237,7 +243,7 @@ export const layerServices = (settings: ServiceSettings) =>
           FeedbackList.layer.pipe(Layer.provideMerge(Feedback.layer)),
           FeedbackTokens.layer(settings),
           TrainingExports.layer
-        ).pipe(Layer.provideMerge(Datasets.layer), Layer.provide([EndUsers.layer, ScoreLabels.layer])),
+        ).pipe(Layer.provide([EndUsers.layer, ScoreLabels.layer])),
         FeedbackSettings.layer,
         AgreementHistory.layer,
         RunImports.layer,
@@ -246,7 +252,16 @@ export const layerServices = (settings: ServiceSettings) =>
         RetentionSettings.layer
       )
     ),
-    Layer.provideMerge(Layer.mergeAll(SessionWriter.layer, Tickets.layer(settings), DecisionWaits.layer())),
+    Layer.provideMerge(
+      Layer.mergeAll(
+        SessionWriter.layer,
+        Tickets.layer(settings),
+        DecisionWaits.layer(),
+        Layer.merge(ReviewerDecisions.layer, layerReviewerReleases).pipe(
+          Layer.provideMerge(Reviewers.layer().pipe(Layer.provideMerge(Datasets.layer)))
+        )
+      )
+    ),
     Layer.provideMerge(
       Layer.mergeAll(layerRunSpans, layerComparisonSpans, SessionFacts.layer, BudgetCounters.layer)
     ),
@@ -301,6 +316,7 @@ export const layerSchedulers = (settings: ServiceSettings) =>
   Layer.mergeAll(
     Deadlines.layerWorker(),
     Comparisons.layerWorkers,
+    Reviewers.layerWorkers,
     RowRetention.layer(settings),
     Deletions.layerWorker,
     EndpointOutages.layer,

@@ -32,6 +32,8 @@ import { DecisionWaits } from "./approvals/DecisionWaits.ts"
 import { Grants } from "./approvals/Grants.ts"
 import { Hooks } from "./approvals/Hooks.ts"
 import { Messages } from "./approvals/Messages.ts"
+import { ReviewerDecisions } from "./approvals/ReviewerDecisions.ts"
+import { Reviewers } from "./approvals/Reviewers.ts"
 import { RuleSuggestions } from "./approvals/RuleSuggestions.ts"
 import { RuleTests } from "./approvals/RuleTests.ts"
 import { Rules } from "./approvals/Rules.ts"
@@ -48,6 +50,7 @@ import { ApiKeys } from "./identity/ApiKeys.ts"
 import { Audit } from "./identity/Audit.ts"
 import { AuditChain } from "./identity/AuditChain.ts"
 import { RateLimits } from "./admission/RateLimits.ts"
+import { Invitations } from "./notifications/Invitations.ts"
 import { EventLog } from "./notifications/EventLog.ts"
 import { Notifications } from "./notifications/Notifications.ts"
 import { RedactionSettings } from "./redaction/RedactionSettings.ts"
@@ -124,6 +127,18 @@ export const layerContractHandlers = Layer.mergeAll(
       update: ({ params, payload }) => keys.update(params.id, payload),
       verifyEmail: ({ params }) => keys.verifyEmail(params.id),
       revoke: ({ params, query }) => keys.revoke(params.id, { made_keys: query.made_keys ?? "revoke" })
+    })
+  ),
+  layerGroup(Api, "invitations", { invitations: Invitations }, (handlers, { invitations }) =>
+    handlers.handleAll({
+      list: ({ query }) =>
+        Effect.map(invitations.list(query), ({ items, next_cursor }) => ({
+          invitations: items,
+          next_cursor,
+          mail_configured: invitations.isMailConfigured
+        })),
+      create: ({ payload }) => invitations.create(payload),
+      revoke: ({ params }) => invitations.revoke(params.id)
     })
   ),
   layerGroup(Api, "tasks", { tasks: Tasks, runs: Runs }, (handlers, { tasks, runs }) =>
@@ -347,6 +362,29 @@ export const layerContractHandlers = Layer.mergeAll(
       get: ({ params }) => grants.get(params.id),
       revoke: ({ params }) => grants.revoke(params.id)
     })
+  ),
+  layerGroup(
+    Api,
+    "reviewers",
+    { reviewers: Reviewers, reviews: ReviewerDecisions },
+    (handlers, { reviewers, reviews }) =>
+      handlers.handleAll({
+        list: () => Effect.map(reviewers.list, (found) => ({ reviewers: found })),
+        create: ({ payload }) => reviewers.create(payload),
+        get: ({ params, query }) => reviewers.get(params.task_id, query),
+        update: ({ params, payload }) => reviewers.update(params.task_id, payload),
+        remove: ({ params }) => reviewers.remove(params.task_id),
+        stop: ({ params }) => reviewers.stop(params.task_id),
+        restore: ({ params }) => reviewers.restore(params.task_id),
+        answers: ({ params, query }) =>
+          Effect.map(reviewers.answers(params.task_id, query), ({ items, next_cursor }) => ({
+            answers: items,
+            next_cursor
+          })),
+        markWrong: ({ params }) => reviews.markWrong(params.task_id, params.answer_id),
+        backtest: ({ params, payload }) => reviewers.backtest(params.task_id, payload),
+        promote: ({ params, payload }) => reviewers.promote(params.task_id, payload)
+      })
   ),
   layerGroup(Api, "hooks", { hooks: Hooks }, (handlers, { hooks }) =>
     handlers.handleAll({

@@ -12,7 +12,7 @@ export interface Ticket {
   readonly action_class: string
   /** SHA-256 of the step's content, as 64 lowercase hex digits. */
   readonly arguments_digest: string
-  /** What allowed the step: `rule`, `grant`, `human`, `timeout`. */
+  /** What allowed the step: `rule`, `grant`, `model`, `human`, `timeout`. */
   readonly decision_source: string
   /** The claim's ID. */
   readonly jti: string

@@ -46,6 +46,7 @@ const larger: ReadonlyArray<{ readonly text: string; readonly rows: number; read
   { text: "AS new_ids FROM scanned", rows: 4_000, limit: "SCANNED_RECORDS of the index of the search" },
   { text: "SELECT approval_id, decided_at, tool", rows: 10_000, limit: "MAX_EXAMINED_APPROVALS" },
   { text: "WITH endpoints AS MATERIALIZED", rows: 50_000, limit: "MAX_EXAMINED_DELIVERIES" },
+  { text: "AS failed, count(*)::int AS examined", rows: 50_000, limit: "MAX_EXAMINED_DELIVERIES" },
   { text: "date_trunc('hour', started_at)", rows: 50_000, limit: "MAX_ATTEMPTS of an endpoint's health" },
   { text: "counted.steps FROM unnest", rows: 20_000, limit: "MAX_COUNTED_STEPS of each pair of decisions" },
   { text: "AND status = 'staged'", rows: 10_000, limit: "MAX_STAGED" },
@@ -196,9 +197,14 @@ const consoleRequests = ({ ids }: SeededOrganization): Readonly<Record<string, R
   "inbox.context": { params: { id: ids.approval } },
   "health.get": { params: { id: ids.endpoint } },
   "deliveries.get": { params: { endpoint_id: ids.endpoint, delivery_id: ids.delivery } },
+  "deliveries.countFailed": {
+    params: { endpoint_id: ids.endpoint },
+    query: { since: new Date(Date.now() - 3_600_000).toISOString() }
+  },
   "dataset_changes.get": { params: { id: ids.dataset }, query: { since: ids.dataset } },
   "exports.runs": { params: { id: ids.task } },
-  "agreement.history": { params: { id: ids.task } }
+  "agreement.history": { params: { id: ids.task } },
+  "reviewer_answers.list": { params: { task_id: ids.reviewer } }
 })
 
 /** Every read of the API and of the console: without optional parameters, and with each of them. */
@@ -377,6 +383,9 @@ const observe = Effect.fnUntraced(function* ({ admin, proxy }: GrownService) {
     [...growingTables].filter((table) => !grown.has(table)),
     []
   )
+  // Statements that were planned while the tables grew, before the planner knew about it, say nothing about large ones.
+  yield* setPlans(admin, "auto")
+  proxy.take()
   // In the middle of the copies, which are a millisecond apart.
   const middle = new Date(Date.parse(String(rows[0]?.["now"])) - ROWS / 20).toISOString()
   const reads = yield* readsOf(seeded, middle)

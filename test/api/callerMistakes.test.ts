@@ -417,7 +417,7 @@ const mistakes: ReadonlyArray<Mistake> = [
     body: rules({ conditions: [] }),
     answer: invalid(
       "body",
-      "#/rules/0/conditions: is not a member; the members are id, tool, action_class, task_id, when, budget, budgets, effect, review_seconds, expiring_seconds, escalation_seconds, timeout_action, self_approval, quorum, retry_unknown, reason and summary_template."
+      "#/rules/0/conditions: is not a member; the members are id, tool, action_class, task_id, when, budget, budgets, effect, review_seconds, expiring_seconds, escalation_seconds, timeout_action, self_approval, quorum, require_comment, retry_unknown, reviewer, reason and summary_template."
     )
   },
   {

@@ -47,7 +47,13 @@ const rules: ReadonlyArray<NewApprovalRule> = [
     effect: "allow",
     reason: 'Small refunds: "no" question,\nin two lines'
   },
-  { effect: "require_approval", review_seconds: 60, quorum: [{ count: 2 }], timeout_action: "allow" }
+  {
+    effect: "require_approval",
+    review_seconds: 60,
+    quorum: [{ count: 2 }],
+    timeout_action: "allow",
+    require_comment: "reject"
+  }
 ]
 
 layer(service(), { excludeTestServices: true })("countersign rules", (it) => {

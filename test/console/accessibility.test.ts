@@ -233,7 +233,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Conso
         const { key } = yield* Countersign
         const { page } = yield* openSignedIn(yield* key({}, "empty"), "/approvals")
         for (const [path, shows] of [
-          ["/overview", "Approvals"],
+          ["/overview", "No pending approvals"],
           ["/approvals", "No pending approvals"],
           ["/feedback", "No feedback to review"],
           ["/sessions", "No sessions yet"],

@@ -253,7 +253,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("The a
         await page.reload()
         await views.getByRole("link", { name: "New <b>keys</b>" }).click()
         await page.waitForURL("**/audit?action=key.created")
-        await page.locator(".actions-filter > summary", { hasText: "created an API key" }).waitFor()
+        await page.locator(".dropdown > summary", { hasText: "created an API key" }).waitFor()
       })
       assert.deepStrictEqual(yield* accessibilityViolations(page), [])
       yield* Effect.promise(async () => {

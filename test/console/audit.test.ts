@@ -55,7 +55,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Audit
         await signIns.first().waitFor({ state: "detached" })
         await page.getByRole("button", { name: "Decisions" }).click()
         await page.waitForFunction(() => document.querySelectorAll(".entry").length === 2)
-        const checked = page.getByRole("checkbox", { name: "rejected a step" })
+        const checked = page.getByRole("checkbox", { name: "rejected a step", exact: true })
         assert.isTrue(await checked.isChecked())
         assert.deepStrictEqual(await Effect.runPromise(accessibilityViolations(page)), [])
         await checked.uncheck()

@@ -2,7 +2,13 @@ import { assert, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { StepId } from "../../src/domain/Ids.ts"
 import { Countersign } from "../../src/testing/index.ts"
-import { accessibilityViolations, Browser, openSignedIn, skipWithoutBrowser } from "../support/browser.ts"
+import {
+  accessibilityViolations,
+  Browser,
+  horizontalOverflow,
+  openSignedIn,
+  skipWithoutBrowser
+} from "../support/browser.ts"
 import { service } from "../support/service.ts"
 
 const environment = Layer.provideMerge(Browser.layer, service())
@@ -144,6 +150,80 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Daily
         await page.getByRole("button", { name: "Revoke" }).waitFor()
       })
       assert.deepStrictEqual(pageErrors, [])
+    }).pipe(Effect.scoped, Effect.orDie))
+
+  test("the list is sorted by the amount of the rule's sentence, and shows the columns that the address names", () =>
+    Effect.gen(function* () {
+      const { client, key } = yield* Countersign
+      const admin = yield* client({}, "amounts")
+      yield* admin.approvalRules.replace({
+        payload: {
+          rules: [{ effect: "require_approval", summary_template: "Refund {cents|money:EUR} to {name}" }]
+        }
+      })
+      const agent = yield* client({ preset: "runtime", name: "support agent" }, "amounts")
+      const { session_id } = yield* agent.sessions.create({})
+      for (const [name, cents] of [
+        ["Ada", 1290],
+        ["Ben", 129_000],
+        ["Cem", 50]
+      ] as const) {
+        yield* agent.sessions.step({
+          params: { id: session_id },
+          payload: {
+            step_id: StepId.make(name),
+            tool: "payments.refund",
+            action_class: "write",
+            arguments: { name, cents }
+          }
+        })
+      }
+      const reader = yield* key({ preset: "reviewer", name: "Ada" }, "amounts")
+      for (const [width, colorScheme] of [
+        [1440, "light"],
+        [1024, "dark"]
+      ] as const) {
+        const { page, pageErrors } = yield* openSignedIn(reader, "/approvals", {
+          colorScheme,
+          viewport: { width, height: 900 }
+        })
+        yield* Effect.promise(async () => {
+          await page.getByLabel("Sort by").selectOption("By amount")
+          await page.getByRole("listbox", { name: "Pending approvals, sorted by amount" }).waitFor()
+          await page.locator("summary", { hasText: "Columns" }).click()
+          // The pane of the list cuts off what is beside it.
+          const outside = await page.evaluate(() => {
+            const [pane, menu] = [".list-pane", ".columns-field .dropdown-body"].map((one) =>
+              document.querySelector(one)?.getBoundingClientRect()
+            )
+            if (pane === undefined || menu === undefined) return -1
+            return Math.max(pane.left - menu.left, menu.right - pane.right, menu.bottom - pane.bottom, 0)
+          })
+          assert.strictEqual(outside, 0)
+          await page.getByLabel("Amount of the summary").check()
+          await page.getByLabel("Requested by").uncheck()
+          await page.getByLabel("Due", { exact: true }).uncheck()
+          await page.waitForURL(/columns=amount%2Csession%2Ctool%2Cage/)
+        })
+        assert.deepStrictEqual(yield* accessibilityViolations(page), [])
+        yield* Effect.promise(async () => {
+          // A link and a reload restore it.
+          await page.reload()
+          const rows = page.getByRole("listbox").getByRole("option")
+          await rows.nth(2).waitFor()
+          assert.deepStrictEqual(await page.locator(".row-amount").allTextContents(), [
+            "1,290.00 EUR",
+            "12.90 EUR",
+            "0.50 EUR"
+          ])
+          assert.strictEqual(await rows.getByText("support agent").count(), 0)
+          assert.strictEqual(await rows.locator(".countdown").count(), 0)
+          assert.strictEqual(await horizontalOverflow(page), 0)
+          assert.isFalse(await page.locator(".columns-field[open]").isVisible())
+        })
+        assert.deepStrictEqual(yield* accessibilityViolations(page), [])
+        assert.deepStrictEqual(pageErrors, [])
+      }
     }).pipe(Effect.scoped, Effect.orDie))
 
   test("an approval prints alone, with all of its arguments", () =>

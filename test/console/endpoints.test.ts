@@ -139,11 +139,19 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Webho
           hook.state.status = 200
           await page.getByRole("button", { name: "Replay failed deliveries" }).click()
           await page.getByRole("dialog").getByLabel("From").fill("2000-01-01T00:00")
-          await page.getByLabel("Until").fill("2000-01-02T00:00")
-          await page.getByRole("button", { name: "Replay", exact: true }).last().click()
-          await page.getByText("Deliveries queued: 0").waitFor()
-          await page.getByRole("button", { name: "Replay failed deliveries" }).click()
-          await page.getByRole("dialog").getByRole("button", { name: "Replay" }).click()
+          await page.getByRole("dialog").getByLabel("Until").fill("2000-01-02T00:00")
+          await page.getByText("No delivery of this period has failed").waitFor()
+          assert.isTrue(await page.getByRole("button", { name: "Replay", exact: true }).last().isDisabled())
+          // The period survives a reload.
+          await page.reload()
+          await page.getByText("Your unsaved changes are back").waitFor()
+          assert.strictEqual(
+            await page.getByRole("dialog").getByLabel("Until").inputValue(),
+            "2000-01-02T00:00"
+          )
+          await page.getByRole("button", { name: "Discard changes" }).click()
+          await page.getByText("3 failed deliveries of this period").waitFor()
+          await page.getByRole("dialog").getByRole("button", { name: "Replay 3" }).click()
           await page.getByText("Deliveries queued: 3").waitFor()
           await hook.count(6)
           await rows.getByText("delivered").nth(2).waitFor()
@@ -182,6 +190,20 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Webho
         )
         yield* Effect.promise(async () => {
           await page.getByText("Cooling down after 5 consecutive failures").waitFor()
+        })
+        // A delivery that waits for the end of the cooldown is sent at once.
+        yield* agent.sessions.step({
+          params: { id: session_id },
+          payload: { step_id: StepId.make("waits"), tool: "mail.send", action_class: "write" }
+        })
+        yield* Effect.promise(async () => {
+          await page.getByRole("button", { name: "Retry 1 waiting now" }).click()
+          await hook.count(6)
+          await page.getByText("One waiting delivery is sent now").waitFor()
+        })
+        const { entries } = yield* admin.auditLog.list({ query: { action: "endpoint.retried" } })
+        assert.strictEqual(entries[0]?.target_id, endpoint.id)
+        yield* Effect.promise(async () => {
           await page.goto(`${new URL(page.url()).origin}/console/endpoints`)
           await page.getByText(/Cooling down, \d+ min/).waitFor()
         })

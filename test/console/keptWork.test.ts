@@ -133,6 +133,91 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Unsav
       })
     }).pipe(Effect.scoped, Effect.orDie))
 
+  test("a half-filled dialog opens again after Back, a reload and the end of the session, without its secrets", () =>
+    Effect.gen(function* () {
+      const { secret } = yield* createTask("dialogs")
+      const { page, pageErrors } = yield* openSignedIn(secret, "/overview")
+      const dialog = page.getByRole("dialog")
+      /** Opens a form, fills it, and leaves the page in each way. */
+      const leave = async (
+        path: string,
+        open: string,
+        fill: () => Promise<void>,
+        check: () => Promise<void>
+      ) => {
+        await page.goto("/console/overview")
+        await page.goto(`/console${path}`)
+        await page.getByRole("button", { name: open }).click()
+        await fill()
+        const back = async () => {
+          await dialog.getByText("Your unsaved changes are back").waitFor()
+          await check()
+        }
+        await page.reload()
+        await back()
+        await page.goBack()
+        await page.getByRole("heading", { name: "Overview" }).waitFor()
+        await page.goForward()
+        await back()
+        await page.context().clearCookies()
+        await signInByForm(page, secret, path)
+        await back()
+        // A click beside it asks, also before anything more was typed.
+        await page.mouse.click(5, 5)
+        await dialog.getByText("Your input is not saved.").waitFor()
+        await dialog.getByRole("button", { name: "Discard it" }).click()
+        await page.reload()
+        await page.getByRole("button", { name: open }).click()
+        await dialog.waitFor()
+        assert.strictEqual(await dialog.getByText("Your unsaved changes are back").count(), 0)
+        await page.keyboard.press("Escape")
+        await dialog.waitFor({ state: "detached" })
+      }
+      yield* Effect.promise(async () => {
+        await leave(
+          "/rules",
+          "New rule",
+          async () => {
+            await dialog.getByLabel("Tool", { exact: true }).fill("")
+            await dialog.getByLabel("Reason").fill("Half a thought")
+            await dialog.getByRole("button", { name: "Add condition" }).click()
+            await dialog.getByLabel("Condition 1, JSON Pointer").fill("/amount")
+          },
+          async () => {
+            assert.strictEqual(await dialog.getByLabel("Tool", { exact: true }).inputValue(), "")
+            assert.strictEqual(await dialog.getByLabel("Reason").inputValue(), "Half a thought")
+            assert.strictEqual(await dialog.getByLabel("Condition 1, JSON Pointer").inputValue(), "/amount")
+          }
+        )
+        await leave(
+          "/keys",
+          "New key",
+          async () => {
+            await dialog.getByLabel("Name", { exact: true }).fill("Joan")
+            await dialog.getByRole("radio", { name: /^runtime/ }).check()
+          },
+          async () => {
+            assert.strictEqual(await dialog.getByLabel("Name", { exact: true }).inputValue(), "Joan")
+            assert.isTrue(await dialog.getByRole("radio", { name: /^runtime/ }).isChecked())
+          }
+        )
+        await leave(
+          "/endpoints",
+          "New endpoint",
+          async () => {
+            await dialog.getByLabel("URL").fill("https://hooks.example.com/secret-path")
+            await dialog.getByLabel("Description").fill("Orders team")
+          },
+          async () => {
+            assert.strictEqual(await dialog.getByLabel("URL").inputValue(), "https://")
+            assert.strictEqual(await dialog.getByLabel("Description").inputValue(), "Orders team")
+            assert.notInclude(await page.evaluate(() => JSON.stringify(sessionStorage)), "secret-path")
+          }
+        )
+      })
+      assert.deepStrictEqual(pageErrors, [])
+    }).pipe(Effect.scoped, Effect.orDie))
+
   test("the comment of a decision is kept over another approval and a reload", () =>
     Effect.gen(function* () {
       const { client, key } = yield* Countersign

@@ -291,9 +291,12 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("API k
       yield* Effect.promise(async () => {
         await hers.page.goto("/console/approvals")
         await signInByForm(hers.page, secret, "/approvals")
-        await page.getByRole("row").filter({ hasText: "(this browser)" }).waitFor()
+        await page.getByRole("row").filter({ hasText: "This browser" }).waitFor()
         await page.getByRole("button", { name: "All" }).click()
         const row = page.getByRole("row").filter({ hasText: "Dorothy" })
+        await row.getByText("Chrome on Linux").waitFor()
+        await row.getByText("from 127.0.0.1").waitFor()
+        assert.strictEqual(await row.getByText("This browser").count(), 0)
         await row.getByRole("button", { name: "End session" }).click()
         await page.getByRole("dialog").getByRole("button", { name: "End session" }).click()
         await page.getByText("Session ended").waitFor()

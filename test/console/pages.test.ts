@@ -16,7 +16,11 @@ const navigation = (page: Page): Promise<ReadonlyArray<string>> =>
  * The names of a page's actions: its buttons and button-like links, except controls that only expand or navigate back.
  */
 const actions = async (page: Page): Promise<ReadonlyArray<string>> => {
-  const names = await page.locator("main").locator("button, a.button").allInnerTexts()
+  const names = await page
+    .locator("main")
+    .locator("button, a.button")
+    .filter({ visible: true })
+    .allInnerTexts()
   return names.map((name) => name.replace(/\s+/g, " ").trim()).filter((name) => !/^$|show|^←/.test(name))
 }
 
@@ -37,6 +41,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Conso
           "Grants",
           "Executions",
           "Rules",
+          "Reviewers",
           "Tasks",
           "Runs",
           "Signed-in browsers"
@@ -53,6 +58,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Conso
             "Grants",
             "Executions",
             "Rules",
+            "Reviewers",
             "Tasks",
             "Runs"
           ],

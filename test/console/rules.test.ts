@@ -179,6 +179,39 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Rules
       assert.deepStrictEqual(pageErrors, [])
     }).pipe(Effect.scoped, Effect.orDie))
 
+  test("a saved budget whose pointer led to a number in no recorded step is warned about", () =>
+    Effect.gen(function* () {
+      const { client, key } = yield* Countersign
+      const admin = yield* client({}, "pointer")
+      const { session_id } = yield* admin.sessions.create({})
+      yield* admin.sessions.step({
+        params: { id: session_id },
+        payload: {
+          step_id: StepId.make("1"),
+          tool: "payments.refund",
+          action_class: "write",
+          arguments: { amount: 5 }
+        }
+      })
+      const sum = { pointer: "/amount_cents", at_most: 500 }
+      yield* admin.approvalRules.replace({
+        payload: {
+          rules: [
+            {
+              tool: "payments.*",
+              effect: "allow",
+              budgets: [{ per: "organization", window_seconds: 86_400, sum }]
+            }
+          ]
+        }
+      })
+      const { pageErrors, page } = yield* openSignedIn(yield* key({}, "pointer"), "/rules")
+      yield* Effect.promise(() =>
+        page.locator(".rule").first().getByText('has a number at "/amount_cents"').waitFor()
+      )
+      assert.deepStrictEqual(pageErrors, [])
+    }).pipe(Effect.scoped, Effect.orDie))
+
   test("a rule is reordered by dragging its handle", () =>
     Effect.gen(function* () {
       const { pageErrors, page, tools } = yield* openTwoRules("drag")

@@ -69,11 +69,11 @@ const pressUntilForm = async (page: Page, most: number): Promise<number> => {
 }
 
 /**
- * Watches, in every frame, which characters of the arguments are on the screen. `__unseen` lists the parts that were not when Approve became
- * enabled.
+ * Watches, in every frame of the documents that are opened from now on, which characters of the arguments are on the screen. `__unseen` lists
+ * the parts that were not when Approve became enabled.
  */
 const watchCharacters = (page: Page) =>
-  page.evaluate(() => {
+  page.addInitScript(() => {
     const BLOCK = 64
     const seen = new WeakMap<Node, Set<number>>()
     const look = () => {
@@ -141,9 +141,12 @@ const shownText = async (page: Page) => {
   return text.replace(/\s/gu, "")
 }
 
-/** Every name and every value of some arguments, without blanks. */
+/** Every name and every value of some arguments as they are shown, without blanks. */
 const partsOf = (value: unknown): ReadonlyArray<string> => {
-  if (typeof value !== "object" || value === null) return [String(value).replace(/\s/gu, "")]
+  if (typeof value !== "object" || value === null) {
+    const text = String(value).replace(/\s/gu, "")
+    return [text.replaceAll("\u202e", "U+202E").replaceAll("\u202c", "U+202C")]
+  }
   return Object.entries(value).flatMap(([name, member]: readonly [string, unknown]) => [
     ...(Array.isArray(value) ? [] : [name]),
     ...partsOf(member)
@@ -168,8 +171,9 @@ layer(environment, { excludeTestServices: true, timeout: "180 seconds" })("Unsee
           viewport: { width: 1440, height: 2_700 }
         })
         yield* Effect.promise(async () => {
-          await page.getByText("n0", { exact: true }).waitFor()
           await watchCharacters(page)
+          await page.reload()
+          await page.getByText("n0", { exact: true }).waitFor()
           assert.isAbove(await pressUntilForm(page, 200), 3)
           const shown = page.getByRole("group", { name: "Arguments" })
           assert.strictEqual(await shown.getByText("n539", { exact: true }).count(), 1)
@@ -212,9 +216,10 @@ layer(environment, { excludeTestServices: true, timeout: "180 seconds" })("Unsee
         ])
         const { page } = yield* openSignedIn(ada, `/approvals/${ids[0]}`)
         yield* Effect.promise(async () => {
+          await watchCharacters(page)
+          await page.reload()
           await page.getByRole("button", { name: "show all 150 lines" }).waitFor()
           assert.strictEqual(await page.getByText("l149").count(), 0)
-          await watchCharacters(page)
           await pressUntilForm(page, 50)
           assert.strictEqual(await page.getByText("l149").count(), 1)
           assert.strictEqual(await unseenParts(page), "")
@@ -336,43 +341,85 @@ layer(environment, { excludeTestServices: true, timeout: "180 seconds" })("Unsee
       fc.integer({ min: -2_000, max: 2_000 })
     )
 
+    /** Lines of source text, some with characters that mislead. */
+    const code = fc
+      .array(
+        fc.constantFrom(
+          "UPDATE orders SET total = total * 1.1 -- all of them",
+          "WHERE note = 'it''s' AND id IN (SELECT id FROM lines);",
+          "/* \u202eraise\u202c */ DROP TABLE раyments;",
+          "",
+          'for f in *.txt; do echo "$f ${HOME}"; done # note',
+          "  - name: web # port: 80",
+          '{"a": [1, true, "b\\"c"]}'
+        ),
+        { minLength: 2, maxLength: 60 }
+      )
+      .map((lines) => lines.join("\n"))
+    const source = fc.record({
+      sql: code.map((text) => `SELECT 1 FROM t;\n${text}`),
+      edits: fc.array(fc.record({ old_text: code, new_text: code }), { minLength: 1, maxLength: 2 })
+    })
+
+    /** Reads approvals by any actions until they can be approved; `onWhole` looks at one whose arguments are shown whole. */
+    const readAll = (
+      organization: string,
+      anyArgs: fc.Arbitrary<object>,
+      count: number,
+      onWhole: (page: Page, context: string) => Promise<void>
+    ) =>
+      Effect.gen(function* () {
+        const { seed } = fc.readConfigureGlobal()
+        const cases = fc.sample(fc.tuple(anyArgs, viewport, fc.array(action, { maxLength: 12 })), count)
+        const { ada, ids } = yield* requestApprovals(
+          organization,
+          cases.map(([given], index) => ({ tool: `tool.${index}`, arguments: given }))
+        )
+        const { page, pageErrors } = yield* openSignedIn(ada, "/approvals")
+        // From the first frame: the page counts what was on the screen before a later call could begin to watch.
+        yield* Effect.promise(() => watchCharacters(page))
+        for (const [index, [given, size, actions]] of cases.entries()) {
+          yield* Effect.promise(async () => {
+            await page.setViewportSize(size)
+            await page.goto(`/console/approvals/${ids[index]}`)
+            await page.getByRole("heading", { name: `tool.${index}`, exact: true }).waitFor()
+            const pane = page.getByRole("region", { name: "Selected approval" })
+            for (const step of actions) {
+              if (typeof step === "number") await pane.evaluate((one, by) => one.scrollBy(0, by), step)
+              else if (step === "a") {
+                await pressArmed(page, "a")
+                if ((await page.getByLabel("Comment").count()) > 0) break
+              } else {
+                await pane.focus()
+                await page.keyboard.press(step)
+              }
+            }
+            if ((await page.getByLabel("Comment").count()) === 0) await pressUntilForm(page, 300)
+            const context = `case ${index} of seed ${seed}`
+            assert.strictEqual(await unseenParts(page), "", context)
+            const shown = await shownText(page)
+            for (const part of partsOf(given)) assert.include(shown, part, context)
+            await onWhole(page, context)
+          })
+        }
+        assert.deepStrictEqual(pageErrors, [])
+      }).pipe(Effect.scoped, Effect.orDie)
+
     test(
       "Approve is enabled only when each character was in the document and on the screen",
+      () => readAll("any", args, 8, async () => undefined),
+      600_000
+    )
+
+    test(
+      "Approve is enabled only when each character of coloured and compared source text was on the screen",
       () =>
-        Effect.gen(function* () {
-          const { seed } = fc.readConfigureGlobal()
-          const cases = fc.sample(fc.tuple(args, viewport, fc.array(action, { maxLength: 12 })), 8)
-          const { ada, ids } = yield* requestApprovals(
-            "any",
-            cases.map(([given], index) => ({ tool: `tool.${index}`, arguments: given }))
-          )
-          const { page, pageErrors } = yield* openSignedIn(ada, "/approvals")
-          for (const [index, [given, size, actions]] of cases.entries()) {
-            yield* Effect.promise(async () => {
-              await page.setViewportSize(size)
-              await page.goto(`/console/approvals/${ids[index]}`)
-              await page.getByRole("heading", { name: `tool.${index}`, exact: true }).waitFor()
-              await watchCharacters(page)
-              const pane = page.getByRole("region", { name: "Selected approval" })
-              for (const step of actions) {
-                if (typeof step === "number") await pane.evaluate((one, by) => one.scrollBy(0, by), step)
-                else if (step === "a") {
-                  await pressArmed(page, "a")
-                  if ((await page.getByLabel("Comment").count()) > 0) break
-                } else {
-                  await pane.focus()
-                  await page.keyboard.press(step)
-                }
-              }
-              if ((await page.getByLabel("Comment").count()) === 0) await pressUntilForm(page, 300)
-              const context = `case ${index} of seed ${seed}`
-              assert.strictEqual(await unseenParts(page), "", context)
-              const shown = await shownText(page)
-              for (const part of partsOf(given)) assert.include(shown, part, context)
-            })
-          }
-          assert.deepStrictEqual(pageErrors, [])
-        }).pipe(Effect.scoped, Effect.orDie),
+        readAll("source", source, 4, async (page, context) => {
+          await page.waitForFunction(() => CSS.highlights.size > 0)
+          const marked = page.locator("section[aria-label=Arguments]").getByText("U+202E")
+          const drops = await page.locator("section[aria-label=Arguments]").getByText("DROP TABLE").count()
+          assert.strictEqual((await marked.count()) > 0, drops > 0, context)
+        }),
       600_000
     )
   })

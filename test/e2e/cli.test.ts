@@ -303,6 +303,33 @@ describe("countersign demo", () => {
   )
 
   it.live(
+    "autonomy lets a model earn the right, decide and lose it, lets no cheat keep one, and exits with 0",
+    () =>
+      Effect.scoped(
+        Effect.gen(function* () {
+          const { code, err, out } = yield* Effect.flatMap(
+            spawnCli(["demo", "autonomy"]),
+            ({ ended }) => ended
+          )
+          assert.strictEqual(code, 0, err)
+          assert.include(
+            out,
+            "false approvals 0 of 32 (at most 18.4 %): not earned, 23 agreed approvals missing"
+          )
+          assert.include(out, "false approvals 0 of 96 (at most 7.6 %): may approve")
+          assert.match(out, /[1-9]\d* of 12 refunds are decided by the model, at once/)
+          assert.match(out, /false approvals 3 of 1\d\d \(at most 1[23]\.\d %\): not earned/)
+          assert.include(out, "the next refund waits for a person: pending")
+          assert.include(out, "Cheat 1 approves everything, and never earns the right")
+          assert.include(out, "0 of 8 hard ones are decided by it")
+          assert.include(out, "a person marks it as wrong: stopped")
+          assert.match(out, /lost it at 3 disagreements\. No cheat got away with it\.\n$/)
+        })
+      ),
+    timeout
+  )
+
+  it.live(
     "runs against an existing service, leaves nothing behind, and exits with 0",
     () =>
       Effect.scoped(

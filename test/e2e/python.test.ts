@@ -4,6 +4,7 @@ import { execFile, spawnSync } from "node:child_process"
 import { fileURLToPath } from "node:url"
 import { makeSigningKey, signatureHeaders } from "../../src/domain/delivery/WebhookSignature.ts"
 import { Countersign } from "../../src/testing/index.ts"
+import { eventually } from "../support/eventually.ts"
 import { service } from "../support/service.ts"
 
 const missing =
@@ -66,42 +67,90 @@ asyncio.run(main())`,
         assert.deepStrictEqual(printed, [
           "done",
           'A person rejected this call, so it was not executed. Their comment: "Not\u2028☂".',
-          "This call was executed before, so it was not executed again.",
+          "This call was begun before, so it was not executed again.",
           ["tool:outcome"],
           true
         ])
       })
   )
 
-  it.effect.skipIf(missing)("waits on from the oldest event after its cursor expired", () =>
+  it.effect.skipIf(missing)("answers a reviewer's message while it waits", () =>
     Effect.gen(function* () {
-      const printed = yield* python(
-        `
-seen = []
-decisions = iter(["pending", "pending", "allow"])
-decided = {"id": 9, "type": "approval:decided", "approval": {"approval_id": "apr_1"}}
-streams = iter([(200, {"id": 3, "type": "approval:expiring"}), (410, {"code": "CURSOR_EXPIRED"}), (200, decided)])
+      const { awaitPending, client, key, url } = yield* Countersign
+      const agent = yield* key({ preset: "runtime", name: "Python" }, "asked")
+      const ada = yield* client({ preset: "reviewer", name: "Ada" }, "asked")
+      const talk = Effect.gen(function* () {
+        const id = yield* awaitPending({ tool: "refund" }, "asked")
+        yield* ada.approvals.sendMessage({ params: { id }, payload: { text: "Which photo?" } })
+        const { messages } = yield* eventually(
+          ada.approvals.listMessages({ params: { id } }),
+          (found) => found.messages.length === 2
+        )
+        yield* ada.approvals.decide({ params: { id }, payload: { decision: "approve" } })
+        return messages.map(({ sender, text }) => [sender, text])
+      })
+      const [printed, messages] = yield* Effect.all(
+        [
+          python(
+            `
+async def reply(message):
+    return "The second one: " + message["text"]
+async def execute():
+    return "done"
+async def main():
+    session = await Countersign().open_session(on_message=reply)
+    print(json.dumps(await session.govern("refund", "refund", {"order": "4711"}, execute)))
+asyncio.run(main())`,
+            { COUNTERSIGN_URL: url, COUNTERSIGN_KEY: Redacted.value(agent) }
+          ),
+          talk
+        ],
+        { concurrency: "unbounded" }
+      )
+      assert.strictEqual(printed, "done")
+      assert.deepStrictEqual(messages, [
+        ["reviewer", "Which photo?"],
+        ["agent", "The second one: Which photo?"]
+      ])
+    })
+  )
+
+  it.effect.skipIf(missing)(
+    "claims a call with one key, renews the claim while it runs, and reports with it",
+    () =>
+      Effect.gen(function* () {
+        const printed = yield* python(
+          `
+import countersign
+countersign.LEASE_SECONDS = 0.15
+seen, renewed = [], asyncio.Event()
+steps = iter([503, "pending", "allow"])
 def answer(request):
-    if request.method == "POST":
-        seen.append("step")
-        return httpx.Response(200, json={"decision": next(decisions), "approval_id": "apr_1"})
-    seen.append(request.headers.get("last-event-id"))
-    status, body = next(streams)
-    if status == 200:
-        return httpx.Response(200, content=f"data: {json.dumps(body)}\\n\\n".encode())
-    headers = {"content-type": "application/problem+json", "x-request-id": "req_1"}
-    return httpx.Response(status, json=body, headers=headers)
+    body, last = json.loads(request.content), request.url.path.rsplit("/", 1)[1]
+    if last == "steps":
+        seen.append([body["claim"], request.headers["idempotency-key"]])
+        step = next(steps)
+        if step == 503:
+            return httpx.Response(503)
+        claim = {"claim": {"id": "clm_1", "step_id": body["step_id"]}} if step == "allow" else {}
+        return httpx.Response(200, json={"decision": step, "approval_id": "apr_1", **claim})
+    seen.append([last, body["claim_id"]])
+    if last == "renew":
+        renewed.set()
+    return httpx.Response(200, json={})
+async def execute():
+    await renewed.wait()
 async def main():
     client = Countersign("http://localhost", "csk_")
     client.http = httpx.AsyncClient(base_url="http://localhost", transport=httpx.MockTransport(answer))
-    await Session(client, "ses_1").ask("refund", "refund", {})
-    print(json.dumps(seen))
+    await Session(client, "ses_1").govern("refund", "refund", {}, execute)
+    keys = {key for claim, key in seen if claim is True}
+    print(json.dumps([len(keys), [first for first, second in seen], seen[-1]]))
 asyncio.run(main())`,
-        {}
-      )
-      // The first stream breaks off after event 3, and the second is refused.
-      assert.deepStrictEqual(printed, ["step", null, "3", "step", null, "step"])
-    })
+          {}
+        )
+        assert.deepStrictEqual(printed, [1, [true, true, true, "renew", "outcome"], ["outcome", "clm_1"]])
+      })
   )
 
   it.effect.skipIf(missing)("verifies the signatures of webhooks", () =>

@@ -24,6 +24,7 @@ export const pendingApproval = {
   timeout_action: "reject",
   quorum: [{ count: 1, group: null }],
   approvals_required: 1,
+  require_comment: "never",
   approvals_given: 0,
   votes: [],
   outcome: null,

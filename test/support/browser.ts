@@ -138,7 +138,7 @@ export const signInByForm = async (page: Page, secret: Redacted.Redacted, path: 
 
 /** Checks or unchecks an action in the filter of the audit log, by the phrase of its entries. */
 export const toggleAuditAction = async (page: Page, phrase: string): Promise<void> => {
-  const filter = page.locator(".actions-filter")
+  const filter = page.locator(".dropdown")
   await filter.locator("> summary").click()
   await filter.getByRole("checkbox", { name: phrase, exact: true }).click()
   await filter.locator("> summary").click()

@@ -8,7 +8,7 @@ import { requestOf, requests } from "./seedOneOfEach/requests.ts"
 import { seedOneOfEach } from "./seedOneOfEach/seedOneOfEach.ts"
 import { send } from "./service.ts"
 
-/** The seeded collector rejects spans, the seeded endpoint has no receiver, and there is no mail server. */
+/** The seeded collector rejects spans, the seeded endpoint has no receiver, and the spare key no address. */
 const refused: Readonly<Record<string, number>> = {
   "telemetryDestinations.test": 502,
   "notificationEndpoints.verify": 502,

@@ -319,6 +319,7 @@ export const withoutEngineFor =
           ...log,
           endCooldown: () => Effect.void,
           endCooldownHere: () => false,
+          retryNow: () => Effect.void,
           countRequest: () => true,
           keptSince: Effect.die("Nothing is removed here"),
           runRetention: Effect.die("Nothing is removed here"),

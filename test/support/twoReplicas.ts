@@ -10,16 +10,20 @@ export class SecondReplica extends Context.Service<
 >()("countersign/test/SecondReplica") {}
 
 /** Two replicas in one process, on one database and with one master key. The services of the first are in the context. */
-export const layerTwoReplicas = Layer.unwrap(
-  Effect.map(Effect.all([cloneDatabase, generateMasterKey]), ([url, masterKey]) => {
-    const { databaseUrl, environment } = serviceDatabase(url)
-    const options = {
-      databaseUrl,
-      environment: { ...environment, COUNTERSIGN_MASTER_KEY: Redacted.value(masterKey) }
-    }
-    return Layer.merge(
-      Countersign.layer(options),
-      Layer.effect(SecondReplica, Layer.build(Layer.fresh(Countersign.layer(options))))
-    )
-  })
-)
+export const layerTwoReplicasWith = (settings: Readonly<Record<string, string>>) =>
+  Layer.unwrap(
+    Effect.map(Effect.all([cloneDatabase, generateMasterKey]), ([url, masterKey]) => {
+      const { databaseUrl, environment } = serviceDatabase(url)
+      const options = {
+        databaseUrl,
+        environment: { ...environment, ...settings, COUNTERSIGN_MASTER_KEY: Redacted.value(masterKey) }
+      }
+      return Layer.merge(
+        Countersign.layer(options),
+        Layer.effect(SecondReplica, Layer.build(Layer.fresh(Countersign.layer(options))))
+      )
+    })
+  )
+
+/** The same, without further settings. */
+export const layerTwoReplicas = layerTwoReplicasWith({})

@@ -9,12 +9,13 @@ import { connect, type Socket } from "node:net"
 import { setTimeout as pause } from "node:timers/promises"
 import { Pool } from "undici"
 import * as Database from "../../../src/server/store/Database.ts"
-import { line, machine, processorSeconds, quantile, residentMegabytes } from "../measure.ts"
+import { line, machine, quantile, residentMegabytes } from "../measure.ts"
 import { startService, startStore } from "../service.ts"
+import { whileQuiet } from "../whileQuiet.ts"
 
 const subscribers = 10_000
 const concurrentOpens = 200
-const quietMillis = 30_000
+const quietSeconds = 30
 const events = 1_000
 const eventsPerSecond = 50
 const followers = 1_000
@@ -67,31 +68,6 @@ const subscribeAll = async (numbers: ReadonlyArray<number>): Promise<ReadonlyArr
   return sockets
 }
 
-const transactions = () =>
-  database.runPromise(
-    Effect.gen(function* () {
-      const sql = yield* SqlClient.SqlClient
-      yield* sql`SELECT pg_stat_force_next_flush()`
-      const [row] = yield* sql<{ readonly count: number }>`
-        SELECT (xact_commit + xact_rollback)::float8 AS count
-        FROM pg_stat_database
-        WHERE datname = current_database()
-      `
-      return row?.count ?? Number.NaN
-    })
-  )
-
-/** Cost of the idle service: percent of one processor, and database transactions per second. */
-const whileQuiet = async () => {
-  const [cpu, count] = [processorSeconds(pid), await transactions()]
-  await pause(quietMillis)
-  const seconds = quietMillis / 1_000
-  return {
-    processor: ((processorSeconds(pid) - cpu) / seconds) * 100,
-    transactions: ((await transactions()) - count) / seconds
-  }
-}
-
 const pool = new Pool(`http://127.0.0.1:${port}`, { connections: 8 })
 let steps = 0
 
@@ -133,7 +109,7 @@ try {
   for (let number = 0; number < 500; number++) await cause(0)
 
   out(machine())
-  const idle = await whileQuiet()
+  const idle = await whileQuiet(database, pid, quietSeconds)
   const before = residentMegabytes(pid)
   const opening = performance.now()
   const sockets = await subscribeAll(Array.from({ length: subscribers }, (_, index) => index + 1))
@@ -142,7 +118,7 @@ try {
 
   // PostgreSQL backends publish their statistics up to ten seconds later.
   await pause(15_000)
-  const quiet = await whileQuiet()
+  const quiet = await whileQuiet(database, pid, quietSeconds)
   out(line("processor use of the service, no streams", [idle.processor], "%"))
   out(line(`processor use of the service, ${subscribers} idle streams`, [quiet.processor], "%"))
   out(line("transactions per second, no streams", [idle.transactions], ""))

@@ -328,6 +328,7 @@ export class Replica {
       signalNewRows: () => void due.openUnsafe(),
       notifyFreeShards: notify("shards"),
       notifyCooldownEnded: (org_id, destination_id) => notify(`cooldown ${org_id} ${destination_id}`),
+      notifyMadeDue: (org_id, destination_id) => notify(`due ${org_id} ${destination_id}`),
       runNotifier: Effect.forever(
         Effect.gen(function* () {
           yield* due.await

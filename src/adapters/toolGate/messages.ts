@@ -14,11 +14,12 @@ import {
 /** Says what rejected a call. */
 export const describeDenial = (
   cause: RejectionCause,
-  { changes_requested, comment, proposal, reason }: GovernedStep
+  { changes_requested, comment, proposal, reason, reviewer }: GovernedStep
 ): string =>
   describeRejection({
     cause,
     reason,
+    reviewer,
     comment,
     changes_requested,
     proposal:

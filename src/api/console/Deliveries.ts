@@ -1,6 +1,6 @@
 /** The console's operations on deliveries of webhook endpoints: one log over all endpoints, their health, and replays of many. */
 import { Schema } from "effect"
-import { HttpApiEndpoint, HttpApiGroup } from "effect/http-api"
+import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema } from "effect/http-api"
 import { approvalEventTypes } from "../../domain/approvals/ApprovalEvent.ts"
 import { DeliveryAttempt } from "../../domain/delivery/DeliveryState.ts"
 import { ApprovalId, DeliveryId, EndpointId, EventId, TelemetryDeliveryId } from "../../domain/Ids.ts"
@@ -8,7 +8,7 @@ import { TelemetryDelivery, TelemetryDeliveryStatus } from "../../domain/telemet
 import { Timestamp } from "../../domain/Time.ts"
 import { Authentication, requires } from "../Authorization.ts"
 import { RequestBody } from "../Middleware.ts"
-import { NotFound } from "../Problems.ts"
+import { NotFound, RateLimited } from "../Problems.ts"
 
 /** Deliveries per page of the log. */
 export const DELIVERIES_PAGE = 50
@@ -110,6 +110,12 @@ export const ReplayResult = Schema.Struct({ ...DeliveryOfEndpoint.fields, outcom
 })
 export type ReplayResult = typeof ReplayResult.Type
 
+/** The failed deliveries of an endpoint within a period. `is_complete`: whether all of them were examined, or the newest `MAX_EXAMINED_DELIVERIES`. */
+export const FailedCount = Schema.Struct({ failed: Schema.Int, is_complete: Schema.Boolean }).annotate({
+  identifier: "FailedCount"
+})
+export type FailedCount = typeof FailedCount.Type
+
 /** A page of the batches that the telemetry collector gets, newest first. */
 export const BatchLogPage = Schema.Struct({
   batches: Schema.Array(TelemetryDelivery),
@@ -166,6 +172,16 @@ export class ConsoleDeliveriesApi extends HttpApiGroup.make("deliveries")
       success: LoggedDeliveryDetail,
       error: NotFound
     }).middleware(requires("org_config.read")),
+    HttpApiEndpoint.get("countFailed", "/:endpoint_id/failed", {
+      params: { endpoint_id: EndpointId },
+      query: { since: Timestamp, until: Schema.optionalKey(Timestamp) },
+      success: FailedCount
+    }).middleware(requires("org_config.read")),
+    HttpApiEndpoint.post("retryNow", "/:endpoint_id/retry-now", {
+      params: { endpoint_id: EndpointId },
+      success: HttpApiSchema.NoContent,
+      error: [NotFound, RateLimited]
+    }).middleware(requires("org_config.write")),
     // Repeating a request is safe: a queued delivery is no longer failed.
     HttpApiEndpoint.post("replay", "/replay", {
       payload: Schema.Struct({

@@ -2,6 +2,7 @@
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup } from "effect/http-api"
 import { KeyId, EndpointId, ReleaseId, TaskId } from "../../domain/Ids.ts"
+import { ReviewerStopReason } from "../../domain/approvals/Reviewer.ts"
 import { Timestamp } from "../../domain/Time.ts"
 import { Authentication, requires } from "../Authorization.ts"
 import { RequestBody } from "../Middleware.ts"
@@ -149,6 +150,9 @@ const FailingDestination = {
   queue_use: Schema.Finite
 }
 
+/** Days for which the strip shows that a reviewer model lost the right to decide. */
+export const STOPPED_DAYS = 7
+
 /**
  * Conditions that need a person now, for the strip on top of every page. A part is null if the key lacks its scope. Read often, so each
  * statement has a limit.
@@ -172,6 +176,17 @@ export const Alerts = Schema.Struct({
     )
   ),
   collector: Schema.NullOr(Schema.Struct({ name: Schema.String, ...FailingDestination })),
+  /** Reviewer models that lost the right to decide within `STOPPED_DAYS`, and that nobody has restored. */
+  reviewers: Schema.NullOr(
+    Schema.Array(
+      Schema.Struct({
+        id: TaskId,
+        name: Schema.String,
+        stopped_at: Timestamp,
+        stopped_reason: ReviewerStopReason
+      })
+    )
+  ),
   /** Limits of stored amounts of which `NEAR_LIMIT` is used. */
   limits: Schema.Array(
     Schema.Struct({

@@ -33,9 +33,11 @@ const named: Readonly<Record<string, readonly [schema: Schema.Top, description: 
   FeedbackId: [Ids.FeedbackId, "ID of a piece of feedback."],
   GrantId: [Ids.GrantId, "ID of a standing grant."],
   ClaimId: [Ids.ClaimId, "ID of a claim of a governed step."],
+  InvitationId: [Ids.InvitationId, "ID of an invitation."],
   KeyId: [Ids.KeyId, "ID of an API key."],
   OrgId: [Ids.OrgId, "ID of an organization."],
   ReleaseId: [Ids.ReleaseId, "ID of a release."],
+  ReviewerAnswerId: [Ids.ReviewerAnswerId, "ID of an answer of a reviewer model."],
   RuleId: [Ids.RuleId, "ID of an approval rule."],
   SessionId: [Ids.SessionId, "ID of an agent session."],
   StepId: [

@@ -1,6 +1,6 @@
 import { Effect, Schema, type Scope } from "effect"
-import { createServer } from "node:http"
 import { isSubWord, tokenize } from "../../domain/tasks/tokenize.ts"
+import { type PromptMessage, startModelServer } from "./modelServer.ts"
 
 /** A turn of the prompt: an example. */
 interface Turn {
@@ -16,19 +16,12 @@ export interface LearningPrompt {
   readonly text: string
 }
 
-const Chat = Schema.fromJsonString(
-  Schema.Struct({
-    messages: Schema.Array(Schema.Struct({ role: Schema.String, content: Schema.String }))
-  })
-)
-const decodeChat = Schema.decodeUnknownSync(Chat)
 const decodeInput = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Struct({ text: Schema.String })))
 const decodeAnswer = Schema.decodeUnknownSync(
   Schema.fromJsonString(Schema.Struct({ category: Schema.String }))
 )
 
-const parsePrompt = (body: string): LearningPrompt => {
-  const [system, ...turns] = decodeChat(body).messages
+const parsePrompt = ([system, ...turns]: ReadonlyArray<PromptMessage>): LearningPrompt => {
   const texts = turns.flatMap(({ content, role }) => (role === "user" ? decodeInput(content).text : []))
   const answers = turns.flatMap(({ content, role }) =>
     role === "assistant" ? decodeAnswer(content).category : []
@@ -58,41 +51,16 @@ export const startLearningModel: Effect.Effect<
   { readonly url: string; readonly prompts: ReadonlyArray<LearningPrompt> },
   never,
   Scope.Scope
-> = Effect.map(
-  Effect.acquireRelease(
-    Effect.promise(async () => {
-      const prompts: Array<LearningPrompt> = []
-      const server = createServer((request, response) => {
-        const chunks: Array<Buffer> = []
-        request.on("data", (chunk: Buffer) => chunks.push(chunk))
-        request.on("end", () => {
-          const prompt = parsePrompt(Buffer.concat(chunks).toString())
-          prompts.push(prompt)
-          const [nearest] = prompt.examples
-            .map((example) => ({ ...example, near: overlap(example.text, prompt.text) }))
-            .filter(({ near }) => near >= 0.5)
-            .toSorted((left, right) => right.near - left.near)
-          const content = JSON.stringify({ category: nearest?.category ?? "other" })
-          response.writeHead(200, { "content-type": "application/json" }).end(
-            JSON.stringify({
-              choices: [{ finish_reason: "stop", message: { role: "assistant", content } }],
-              usage: { prompt_tokens: 100, completion_tokens: 5 }
-            })
-          )
-        })
-      })
-      await new Promise<void>((resolve, reject) =>
-        server.once("error", reject).listen(0, "127.0.0.1", () => resolve())
-      )
-      const address = server.address()
-      if (typeof address !== "object" || address === null) throw new Error("a server on TCP has an address")
-      return { server, url: `http://127.0.0.1:${address.port}/v1`, prompts }
-    }),
-    ({ server }) =>
-      Effect.promise(async () => {
-        server.closeAllConnections()
-        await new Promise((done) => server.close(done))
-      })
-  ),
-  ({ prompts, url }) => ({ url, prompts })
-)
+> = Effect.suspend(() => {
+  const prompts: Array<LearningPrompt> = []
+  const server = startModelServer((messages) => {
+    const prompt = parsePrompt(messages)
+    prompts.push(prompt)
+    const [nearest] = prompt.examples
+      .map((example) => ({ ...example, near: overlap(example.text, prompt.text) }))
+      .filter(({ near }) => near >= 0.5)
+      .toSorted((left, right) => right.near - left.near)
+    return { category: nearest?.category ?? "other" }
+  })
+  return Effect.map(server, ({ url }) => ({ url, prompts }))
+})

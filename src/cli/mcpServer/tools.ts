@@ -385,7 +385,9 @@ const decideTools = (client: CountersignClient): ReadonlyArray<ServedTool> => [
         description: "The decision. It is final."
       }),
       comment: Schema.optionalKey(
-        described("A comment for the record and the agent. Required with request_changes: what to change.")
+        described(
+          "A comment for the record and the agent. Required with request_changes: what to change. Also required if the approval's require_comment says so: write what the person told you, or ask the person."
+        )
       )
     },
     async ({ approval_id, comment, decision }, options) => {

@@ -4,6 +4,7 @@ import { completeRule } from "../../api/completeRule.ts"
 import { RULES_SCHEMA_FILE } from "../../api/RulesFile.ts"
 import type { ApprovalRule } from "../../domain/approvals/ApprovalRule.ts"
 import { defaultBudget, type RuleBudget } from "../../domain/approvals/RuleBudget.ts"
+import { defaultRuleReviewer, type RuleReviewer } from "../../domain/approvals/RuleReviewer.ts"
 import { defaultRule } from "../../domain/approvals/defaultRule.ts"
 import type { RulesFormat } from "./rulesFile.ts"
 
@@ -25,8 +26,9 @@ const sortedJson = (value: unknown): string =>
 /** A rule as a file has it: without the members that have their default value. */
 export const writtenRule = (rule: NewApprovalRule): Readonly<Record<string, unknown>> => {
   const complete = completeRule(rule)
-  const budgets = complete.budgets.map(writtenBudget)
-  const given: Readonly<Record<string, unknown>> = { id: rule.id, ...complete, budgets }
+  const budgets = complete.budgets.map((budget) => withoutDefaults(budget, defaultBudget))
+  const reviewer = complete.reviewer === null ? null : withoutDefaults(complete.reviewer, defaultRuleReviewer)
+  const given: Readonly<Record<string, unknown>> = { id: rule.id, ...complete, budgets, reviewer }
   const defaults: Readonly<Record<string, unknown>> = defaultRule
   return Object.fromEntries(
     members.flatMap((name) =>
@@ -37,13 +39,14 @@ export const writtenRule = (rule: NewApprovalRule): Readonly<Record<string, unkn
   )
 }
 
-/** A budget as a file has it: without the members that have their default value. */
-const writtenBudget = (budget: RuleBudget): Readonly<Record<string, unknown>> => {
-  const defaults: Readonly<Record<string, unknown>> = defaultBudget
-  return Object.fromEntries(
-    Object.entries(budget).filter(([name, value]) => !(name in defaults) || !isEqual(value, defaults[name]))
+/** A part of a rule as a file has it: without the members that have their default value. */
+const withoutDefaults = (
+  part: RuleBudget | RuleReviewer,
+  defaults: Readonly<Record<string, unknown>>
+): Readonly<Record<string, unknown>> =>
+  Object.fromEntries(
+    Object.entries(part).filter(([name, value]) => !(name in defaults) || !isEqual(value, defaults[name]))
   )
-}
 
 /** The content of a rule, whatever its id, for comparisons. */
 const contentKey = (rule: NewApprovalRule): string => sortedJson({ ...writtenRule(rule), id: null })
@@ -130,15 +133,24 @@ const contentOf = (item: YAMLMap): Readonly<Record<string, unknown>> => {
 
 /** The content of a rule with its defaults, for comparisons. */
 const completeKey = (content: Readonly<Record<string, unknown>>): string =>
-  sortedJson({ ...defaultRule, ...withBudgets(content) })
+  sortedJson({ ...defaultRule, ...withParts(content) })
 
-/** The content with its budgets as a complete list, however the file notes them. */
-const withBudgets = ({
+/** The content with its budgets as a complete list and a complete reviewer, however the file notes them. */
+const withParts = ({
   budget,
   budgets = budget === undefined ? undefined : [budget],
+  reviewer,
   ...content
 }: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> => ({
   ...content,
+  ...(reviewer === undefined
+    ? {}
+    : {
+        reviewer:
+          typeof reviewer === "object" && reviewer !== null
+            ? { ...defaultRuleReviewer, ...reviewer }
+            : reviewer
+      }),
   ...(Array.isArray(budgets)
     ? {
         budgets: budgets.map((one: unknown) => (typeof one === "object" ? { ...defaultBudget, ...one } : one))
@@ -151,7 +163,7 @@ const withoutId = ({ id: _, ...rule }: ApprovalRule) => rule
 /** Changes the members of an item that differ from the rule's. */
 const updateItem = (document: Document, item: YAMLMap, rule: ApprovalRule): void => {
   const content = contentOf(item)
-  const noted = withBudgets(content)
+  const noted = withParts(content)
   const full: Readonly<Record<string, unknown>> = rule
   const written = writtenRule(rule)
   for (const name of Object.keys(noted)) {

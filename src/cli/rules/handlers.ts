@@ -1,4 +1,4 @@
-import { Console, DateTime, Duration, Effect, type Layer, Option, Result, Schema, Stream } from "effect"
+import { Console, DateTime, Duration, Effect, Option, Result, Schema, Stream } from "effect"
 import { readFile, rename, rm, writeFile } from "node:fs/promises"
 import {
   type ApprovalRules,
@@ -14,20 +14,16 @@ import { RuleTestLine } from "../../domain/approvals/RuleTest.ts"
 import { errnoCode } from "../../server/store/errnoCode.ts"
 import { diffLines } from "../../domain/tasks/diffLines.ts"
 import { escapeInvisible } from "../escapeInvisible.ts"
-import { commandFailed, FailedWithCode, toCommandFailure } from "../exitCode.ts"
+import { commandFailed, FailedWithCode } from "../exitCode.ts"
 import { describeFileFailure } from "../fileFailure.ts"
-import { findServiceUrl, makeClientLayer } from "../serviceClient.ts"
 import { rulesKey } from "../rules.ts"
-import { findSecret, type GivenSecret, SecretMissing } from "../secretFlag.ts"
 import { waitForDrain } from "../stdout.ts"
+import { type Connection, useService } from "../useService.ts"
 import { formatRules, isUnchanged, rulesAsYaml, updateYaml, withKnownIds } from "./formatRules.ts"
 import { describeChanges, describeDifference } from "./printDifferences.ts"
 import { describeResult, describeRevision, describeStep } from "./printTest.ts"
 import { formatOf, type ParsedRules, parseRulesFile, type RulesFormat } from "./rulesFile.ts"
 import { Timestamp } from "../../domain/Time.ts"
-
-/** The service that a command calls. */
-type Connection = GivenSecret & { readonly url: Option.Option<string> }
 
 /** Largest file: the service takes a list of 1 MiB. */
 const MAX_FILE_BYTES = 4 * 2 ** 20
@@ -35,22 +31,8 @@ const MAX_FILE_BYTES = 4 * 2 ** 20
 /** Lines around a change in a difference. */
 const CONTEXT_LINES = 3
 
-/** Runs with the client. Every failure exits with 2, because 1 is a result. */
-const withClient = <A, E, R>(
-  connection: Connection,
-  use: (url: string) => Effect.Effect<A, E, R>
-): Effect.Effect<A, FailedWithCode, Exclude<R, Client>> =>
-  Effect.gen(function* () {
-    const key = yield* findSecret(rulesKey, connection)
-    if (Option.isNone(key)) {
-      return yield* new SecretMissing({
-        message: "the API key is missing: set COUNTERSIGN_KEY, or use --key-file"
-      })
-    }
-    const url = yield* findServiceUrl(connection.url)
-    const layer: Layer.Layer<Client> = yield* makeClientLayer({ url, key: key.value })
-    return yield* Effect.provide(use(url), layer)
-  }).pipe(Effect.mapError(toCommandFailure))
+const withClient = <A, E, R>(connection: Connection, use: (url: string) => Effect.Effect<A, E, R>) =>
+  useService(rulesKey, connection, use)
 
 const requireFormat = (file: string): Effect.Effect<RulesFormat, FailedWithCode> => {
   const format = formatOf(file)

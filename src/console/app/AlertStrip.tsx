@@ -1,5 +1,6 @@
 import type { ReactNode } from "react"
 import { type Alerts, DUE_SOON_MINUTES, MAX_ALERT_COUNT } from "../../api/console/Overview.ts"
+import { describeStop } from "../../domain/approvals/Reviewer/describeStop.ts"
 import { useAlerts, useFollowedAlerts } from "../state/alerts.ts"
 import { Countdown, TimeOfDay } from "../ui/Time.tsx"
 import { UntrustedText } from "../ui/UntrustedText.tsx"
@@ -120,9 +121,30 @@ const collectorItem = ({ failing_since, queue_use }: NonNullable<Alerts["collect
   )
 })
 
-const itemsOf = ({ approvals, collector, endpoints, limits }: Alerts): ReadonlyArray<AlertItem> => [
+const reviewerItems = (reviewers: NonNullable<Alerts["reviewers"]>): ReadonlyArray<AlertItem> =>
+  reviewers.map(({ id, name, stopped_at, stopped_reason }) => ({
+    key: id,
+    to: `/reviewers/${id}`,
+    isUrgent: true,
+    text: (
+      <>
+        Reviewer model <UntrustedText text={name} /> no longer decides since <TimeOfDay time={stopped_at} />
+        {": "}
+        {describeStop(stopped_reason)}
+      </>
+    )
+  }))
+
+const itemsOf = ({
+  approvals,
+  collector,
+  endpoints,
+  limits,
+  reviewers
+}: Alerts): ReadonlyArray<AlertItem> => [
   ...(approvals === null ? [] : approvalItems(approvals)),
   ...(endpoints === null ? [] : endpointItems(endpoints)),
+  ...(reviewers === null ? [] : reviewerItems(reviewers)),
   ...limits.map(({ of, use }) => ({
     key: of,
     to: "/data",
@@ -169,12 +191,14 @@ export const AlertCount = ({ path }: { readonly path: string }) => {
   )
 }
 
-const countAt = ({ approvals, collector, endpoints }: Alerts, path: string): number => {
+const countAt = ({ approvals, collector, endpoints, reviewers }: Alerts, path: string): number => {
   switch (path) {
     case "/endpoints":
       return endpoints?.length ?? 0
     case "/telemetry":
       return collector === null ? 0 : 1
+    case "/reviewers":
+      return reviewers?.length ?? 0
     case "/executions":
       return approvals?.unknown_executions ?? 0
     default:

@@ -13,6 +13,7 @@ const all: ReadonlyArray<PaletteAction> = [
   { label: "New API key", to: "/keys?new=key" },
   { label: "New webhook endpoint", scope: "org_config.write", to: "/endpoints?new=endpoint" },
   { label: "New approval rule", scope: "rules.write", to: "/rules?new=rule" },
+  { label: "New reviewer", scope: "rules.write", to: "/reviewers/new" },
   { label: "New task", to: "/tasks/new" },
   { label: "Closed approvals", to: "/approvals?tab=closed" },
   { label: "Open sessions", to: "/sessions?status=open" },

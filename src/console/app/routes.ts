@@ -119,6 +119,25 @@ export const routes: ReadonlyArray<Route> = [
     ...page(() => import("../pages/rules/Rules.tsx"))
   },
   {
+    path: "/reviewers",
+    title: "Reviewers",
+    scope: "approvals.read",
+    nav: "Agents",
+    ...page(() => import("../pages/reviewers/Reviewers.tsx"))
+  },
+  {
+    path: "/reviewers/new",
+    title: "New reviewer",
+    scope: "approvals.read",
+    ...page(() => import("../pages/reviewers/NewReviewer.tsx"))
+  },
+  {
+    path: "/reviewers/:id/:tab?",
+    title: "Reviewer",
+    scope: "approvals.read",
+    ...page(() => import("../pages/reviewers/Reviewer.tsx"))
+  },
+  {
     path: "/tasks",
     title: "Tasks",
     scope: "tasks.read",

@@ -38,6 +38,33 @@ export const signIn = async (
   }
 }
 
+/** The API key that accepting an invitation created. */
+export interface AcceptedInvitation {
+  readonly name: string
+  readonly secret: string
+}
+
+/** Accepts the invitation with a token. */
+export const acceptInvitation = async (
+  token: string
+): Promise<{ readonly accepted: AcceptedInvitation } | { readonly failure: Failure }> => {
+  try {
+    const response = await fetch(`${CONSOLE_PATH}/invitations`, {
+      ...OPTIONS,
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ token })
+    })
+    const body: unknown = await response.json()
+    if (!response.ok) return { failure: failureOf(body) }
+    if (typeof body !== "object" || body === null || !("name" in body) || !("secret" in body))
+      return { failure: unreachable }
+    return { accepted: { name: String(body.name), secret: String(body.secret) } }
+  } catch {
+    return { failure: unreachable }
+  }
+}
+
 /** The name of the identity provider; undefined: single sign-on is off, or the service did not answer. */
 export const readProvider = async (): Promise<string | undefined> => {
   try {

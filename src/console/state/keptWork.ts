@@ -125,6 +125,42 @@ export const useKeptWork = <A>({
   }
 }
 
+/** `useKeptWork` of one text, such as a comment. An empty one is not kept. */
+export const useKeptText = (name: string): KeptWork<string> =>
+  useKeptWork({
+    name,
+    base: "",
+    initial: () => "",
+    toStored: (text) => (text === "" ? undefined : text),
+    restore: (stored) => (typeof stored === "string" ? stored : undefined)
+  })
+
+/** Whether a dialog with a form is open, and the functions that change it. */
+export interface KeptDialog {
+  readonly isOpen: boolean
+  readonly open: () => void
+  /** Closes it and forgets what was typed, saved or discarded. */
+  readonly close: () => void
+}
+
+/**
+ * State of a dialog with a form whose input is kept: it opens again with the input after a reload, Back, or a session that ended. `name`: that of
+ * the form's `useKeptWork`.
+ */
+export const useKeptDialog = (name: string): KeptDialog => {
+  const { key } = useSession()
+  const at = `${key.id} ${name}`
+  const [isOpen, setOpen] = useState(() => pieces.has(at))
+  return {
+    isOpen,
+    open: () => setOpen(true),
+    close: () => {
+      if (pieces.delete(at)) store()
+      setOpen(false)
+    }
+  }
+}
+
 /** Whether there is unsaved work of this name, when a page is opened. */
 export const useHasKeptWork = (name: string): boolean => {
   const { key } = useSession()

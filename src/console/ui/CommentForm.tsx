@@ -13,6 +13,7 @@ export const CommentForm = ({
   onChange,
   onSubmit,
   pending,
+  required = false,
   comment
 }: {
   readonly label: string
@@ -23,6 +24,8 @@ export const CommentForm = ({
   readonly disabled?: boolean
   readonly kind: "good" | "bad"
   readonly pending: boolean
+  /** Whether nothing can be submitted without a comment. */
+  readonly required?: boolean
   /** The comment so far. The caller keeps it, so that Escape does not lose it. */
   readonly comment: string
   readonly onChange: (comment: string) => void
@@ -54,6 +57,7 @@ export const CommentForm = ({
           <textarea
             {...field}
             ref={input}
+            aria-required={required}
             rows={2}
             maxLength={4_000}
             value={comment}

@@ -3,14 +3,17 @@ import { Dialog as AriaDialog } from "react-aria-components/Dialog"
 import { Heading } from "react-aria-components/Heading"
 import { Modal, ModalOverlay } from "react-aria-components/Modal"
 import { Button } from "./Button.tsx"
+import { KeptWorkNotice } from "./KeptWorkNotice.tsx"
 
 /**
  * A modal dialog. It traps the focus and restores it on close. Escape and a click outside close it, unless `explicitClose`. After its user
  * has typed or chosen something in a form, they ask first: one wrong click would lose it. The dialog's own buttons close it at once.
+ * `useKeptDialog` keeps the input of a form when the page is left.
  */
 export const Dialog = ({
   children,
   className = "",
+  draft,
   explicitClose = false,
   keepsInput = false,
   onClose,
@@ -22,6 +25,8 @@ export const Dialog = ({
   readonly onClose: () => void
   /** A class besides `dialog`. */
   readonly className?: string
+  /** The kept input of its form, of `useDialogDraft`. */
+  readonly draft?: { readonly isRestored: boolean; readonly discard: () => void }
   /** Only the dialog's own buttons close it. For content that cannot be shown again. */
   readonly explicitClose?: boolean
   /** What was typed is still there when it opens again, so that closing needs no question. */
@@ -51,7 +56,7 @@ export const Dialog = ({
       isKeyboardDismissDisabled={explicitClose}
       onOpenChange={(isOpen) => {
         if (isOpen) return
-        if (isEdited && !isAsking && !keepsInput) setAsking(true)
+        if ((isEdited || draft?.isRestored === true) && !isAsking && !keepsInput) setAsking(true)
         else onClose()
       }}
     >
@@ -61,6 +66,7 @@ export const Dialog = ({
             <Heading slot="title" level={2}>
               {title}
             </Heading>
+            {draft?.isRestored === true ? <KeptWorkNotice onDiscard={draft.discard} /> : null}
             {children}
             {isAsking ? (
               <div className="notice warn dialog-ask" role="alert">

@@ -2,7 +2,7 @@
  * JSON as a readable tree. Every string is rendered as untrusted text; long and deeply nested values are folded. Each button that shows a
  * folded part has the attribute `data-fold`, by which `useReading` finds them.
  */
-import { createContext, memo, type ReactNode, useContext, useState } from "react"
+import { createContext, memo, type ReactNode, useContext, useEffect, useRef, useState } from "react"
 import type { Schema } from "effect"
 import { CopyButton } from "./CopyButton.tsx"
 import { UntrustedText } from "./UntrustedText.tsx"
@@ -57,11 +57,20 @@ export const JsonTree = memo(function JsonTree({
   )
 })
 
-const Value = ({ level, value }: { readonly value: Schema.Json; readonly level: number }): ReactNode => {
+const Value = ({
+  level,
+  name = "",
+  value
+}: {
+  readonly value: Schema.Json
+  readonly level: number
+  /** The name of the member that has the value. */
+  readonly name?: string
+}): ReactNode => {
   if (value === null) return <span className="json-word">null</span>
   switch (typeof value) {
     case "string":
-      return <Text text={value} />
+      return <Text name={name} text={value} />
     case "number":
       return <span className="json-number">{Object.is(value, -0) ? "-0" : String(value)}</span>
     case "boolean":
@@ -103,15 +112,43 @@ const foldText = (text: string): { readonly shown: number; readonly whole: strin
   }
 }
 
-const Text = ({ text }: { readonly text: string }) => {
+/** Names and starts of texts that may be source text, whose colours are loaded then. */
+const CODE_NAMES = /sql|query|statement|command|cmd|script|shell|bash|ya?ml/iu
+const CODE_STARTS = /\n|^\s*[[{]/u
+
+/** Colours source text in an element, in browsers that can paint text without changing the document. */
+const useCodeColours = (name: string, text: string) => {
+  const element = useRef<HTMLElement>(null)
+  useEffect(() => {
+    const mayBeCode = CODE_NAMES.test(name) || CODE_STARTS.test(text)
+    if (!mayBeCode || !("highlights" in CSS)) return undefined
+    let remove: (() => void) | undefined
+    let isGone = false
+    const paint = async () => {
+      const { paintCode } = await import("./code/paintCode.ts")
+      if (!isGone && element.current !== null) remove = paintCode(element.current, name)
+    }
+    // Without the colours the text is as readable.
+    paint().catch(() => undefined)
+    return () => {
+      isGone = true
+      remove?.()
+    }
+  }, [name, text])
+  return element
+}
+
+const Text = ({ name, text }: { readonly name: string; readonly text: string }) => {
   const [isExpanded, setExpanded] = useState(false)
   const expanded = useContext(Unfolded) || isExpanded
   const { shown, whole } = foldText(text)
   const isFolded = shown < text.length && !expanded
+  const visible = isFolded ? text.slice(0, shown) : text
+  const element = useCodeColours(name, visible)
   return (
     <span className="json-text">
       <span aria-hidden="true">“</span>
-      <UntrustedText text={isFolded ? text.slice(0, shown) : text} />
+      <UntrustedText ref={element} text={visible} />
       {isFolded ? "…" : null}
       <span aria-hidden="true">”</span>
       {isFolded ? (
@@ -157,7 +194,7 @@ const Members = ({
             <UntrustedText text={name} />
           </dt>
           <dd>
-            <Value value={value} level={level + 1} />
+            <Value value={value} name={name} level={level + 1} />
           </dd>
         </div>
       ))}

@@ -3,7 +3,7 @@
  * reader. Invisible characters are shown as their code points, long runs of blanks and empty lines as their number, and letters that look
  * like Latin ones are marked.
  */
-import { Fragment } from "react"
+import { Fragment, type Ref } from "react"
 import { findLookAlikes } from "../../domain/lookAlikes.ts"
 
 /**
@@ -72,8 +72,16 @@ const marks = {
 } as const
 
 /** The text in an element that isolates its direction from the surrounding text. */
-export const UntrustedText = ({ text, title }: { readonly text: string; readonly title?: string }) => (
-  <bdi className="untrusted" title={title}>
+export const UntrustedText = ({
+  ref,
+  text,
+  title
+}: {
+  readonly text: string
+  readonly title?: string
+  readonly ref?: Ref<HTMLElement>
+}) => (
+  <bdi ref={ref} className="untrusted" title={title}>
     {splitMisleading(text).map((piece, index) => {
       if (piece.kind === "plain") return <Fragment key={index}>{piece.text}</Fragment>
       const [className, explain] = marks[piece.kind]

@@ -2,7 +2,17 @@ import { Schema } from "effect"
 import { documentedEnum } from "../documentedEnum.ts"
 import { ApprovalMessage } from "./ApprovalMessage.ts"
 import { CounterProposal } from "./CounterProposal.ts"
-import { ApprovalId, ClaimId, GrantId, RuleId, SessionId, StepId, TaskId, TraceId } from "../Ids.ts"
+import {
+  ApprovalId,
+  ClaimId,
+  GrantId,
+  ReleaseId,
+  RuleId,
+  SessionId,
+  StepId,
+  TaskId,
+  TraceId
+} from "../Ids.ts"
 import { JsonValue } from "../json/JsonValue.ts"
 import { Actor } from "../identity/Principal.ts"
 import { timestamp, Timestamp } from "../Time.ts"
@@ -47,6 +57,8 @@ export type StepDecision = typeof StepDecision.Type
 export const StepDecisionSource = documentedEnum({
   rule: "A rule allows or rejects the step.",
   grant: "A standing grant allows the step; `grant_id` names it.",
+  model:
+    "The reviewer model of the rule decided, within the bounds that the rule sets; `reviewer` names its release.",
   human: "A person decided the approval, or the last of several people.",
   timeout: "The approval's last window ended; the rule's timeout action applied.",
   session_closed: "The session was closed before anyone decided.",
@@ -54,6 +66,15 @@ export const StepDecisionSource = documentedEnum({
     "A person had proposed exactly these arguments when rejecting an earlier step; `approval_id` is the approval of that step."
 })
 export type StepDecisionSource = typeof StepDecisionSource.Type
+
+export const StepReviewer = Schema.Struct({
+  task_id: TaskId.annotateKey({ description: "The task of the reviewer model." }),
+  release_id: ReleaseId.annotateKey({ description: "The release that answered." }),
+  reason: Schema.String.annotateKey({
+    description: "The reason that the model gave: a text of a model, which can repeat parts of the arguments."
+  })
+}).annotate({ identifier: "StepReviewer", description: "The reviewer model that decided a step." })
+export type StepReviewer = typeof StepReviewer.Type
 
 const argumentsDigest = Schema.String.annotateKey({
   description:
@@ -112,7 +133,7 @@ export const GovernedStep = Schema.Struct({
   decision: StepDecision.annotateKey({ description: "The current decision." }),
   approval_id: Schema.NullOr(ApprovalId).annotateKey({
     description:
-      "The approval that the step waits for or was decided by. Null if a rule or a standing grant decided."
+      "The approval that the step waits for or was decided by. Null if a rule, a standing grant or a reviewer model decided."
   }),
   decision_source: Schema.NullOr(StepDecisionSource).annotateKey({
     description: "What decided. Null while the decision is `pending`."
@@ -133,6 +154,9 @@ export const GovernedStep = Schema.Struct({
   }),
   grant_id: Schema.NullOr(GrantId).annotateKey({
     description: "The standing grant that allows the step. Null unless `decision_source` is `grant`."
+  }),
+  reviewer: Schema.optionalKey(StepReviewer).annotateKey({
+    description: "The reviewer model that decided. Present only if `decision_source` is `model`."
   }),
   expires_at: Schema.NullOr(Timestamp).annotateKey({
     description: "When the open review window ends. Null unless the decision is `pending`."

@@ -37,6 +37,24 @@ export const Decision = documentedEnum({
 })
 export type Decision = typeof Decision.Type
 
+/** The requirements, from the weakest to the strictest. */
+export const CommentRequirement = documentedEnum({
+  never: "Comments are optional, except with `request_changes`.",
+  reject: "A rejection needs a comment.",
+  always: "Every decision needs a comment, each approval of a quorum too."
+})
+export type CommentRequirement = typeof CommentRequirement.Type
+
+/** Whether a decision needs a comment. */
+export const needsComment = (requirement: CommentRequirement, decision: Decision): boolean =>
+  decision === "request_changes" ||
+  requirement === "always" ||
+  (requirement === "reject" && decision === "reject")
+
+/** The stricter one of two requirements. */
+export const stricterRequirement = (one: CommentRequirement, other: CommentRequirement): CommentRequirement =>
+  CommentRequirement.literals.indexOf(one) < CommentRequirement.literals.indexOf(other) ? other : one
+
 export const Approval = Schema.Struct({
   approval_id: ApprovalId.annotateKey({ description: "The approval's ID." }),
   session_id: SessionId.annotateKey({ description: "The agent session of the step." }),
@@ -78,6 +96,9 @@ export const Approval = Schema.Struct({
       "The approvals that it needs, as the rule asked for them: those of every part. A person counts once. One rejection closes it."
   }),
   approvals_required: Schema.Int.annotateKey({ description: "How many approvals the quorum needs." }),
+  require_comment: CommentRequirement.annotateKey({
+    description: "Which decisions on it need a comment, as the rule asked for it."
+  }),
   approvals_given: Schema.Int.annotateKey({
     description: "How many of them were given: the number of `votes`."
   }),

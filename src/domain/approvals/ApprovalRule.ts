@@ -3,11 +3,12 @@ import { documentedEnum } from "../documentedEnum.ts"
 import { MAX_BUDGETS, RuleBudget } from "./RuleBudget.ts"
 import type { BudgetSpend } from "./BudgetMeter.ts"
 import type { ApprovalTerms } from "./ApprovalState.ts"
-import { ApprovalOutcome } from "./Approval.ts"
+import { ApprovalOutcome, CommentRequirement } from "./Approval.ts"
 import { RuleId, TaskId } from "../Ids.ts"
 import { MAX_QUORUM_PARTS, QuorumPart } from "./Quorum.ts"
 import { isVisibleLine } from "../VisibleText.ts"
 import { RuleConditions } from "./RuleCondition.ts"
+import { RuleReviewer } from "./RuleReviewer.ts"
 import { MAX_TEMPLATE, type SummaryTemplate } from "./SummaryTemplate.ts"
 
 export const RuleEffect = documentedEnum({
@@ -81,9 +82,17 @@ export const ApprovalRule = Schema.Struct({
       description:
         "The approvals that a step needs: those of every part. A person counts once, and for one part. One rejection is enough to reject the step."
     }),
+  require_comment: CommentRequirement.annotateKey({
+    description:
+      "Which decisions of people need a comment: `never`, the default, `reject` or `always`. It stays with an approval when the rules change."
+  }),
   retry_unknown: Schema.Boolean.annotateKey({
     description:
       "Whether an agent may claim a step of this rule once more after an attempt whose outcome is unknown, because executing it twice does no harm. Default false: a person decides."
+  }),
+  reviewer: Schema.NullOr(RuleReviewer).annotateKey({
+    description:
+      "The reviewer model that may decide steps of this rule. Only with `require_approval`, without a quorum, and if the timeout rejects. Null, the default: people decide every step."
   }),
   reason: Schema.String.check(Schema.isMaxLength(1_000)).annotateKey({
     description: "Shown to the agent and to reviewers. At most 1,000 characters. Default: empty."
@@ -116,6 +125,8 @@ export interface Ruling {
   readonly unjudged?: true
   /** What the step uses of the budgets of the rule that allows it. Absent: the rule has none. */
   readonly spends?: ReadonlyArray<BudgetSpend>
+  /** The reviewer model that may decide the step in place of people. Absent: the rule has none, or never for this step. */
+  readonly reviewer?: RuleReviewer
   /** Describes the step to people. Absent: the rule has no template. It has no part in the decision. */
   readonly summary?: SummaryTemplate
 }

@@ -1,10 +1,18 @@
 import { DateTime, Duration, Result } from "effect"
-import type { ApprovalOutcome, ApprovalStatus, Decision, DecisionSource } from "./Approval.ts"
+import {
+  type ApprovalOutcome,
+  type ApprovalStatus,
+  type CommentRequirement,
+  type Decision,
+  type DecisionSource,
+  needsComment
+} from "./Approval.ts"
 import type { ApprovalEventType } from "./ApprovalEvent.ts"
 import type { ApprovalStage } from "./ApprovalStage.ts"
 import { approvalsRequired, countApprovals, mayVote, type Quorum, type Vote } from "./Quorum.ts"
 import type { StoredProposal } from "./StoredProposal.ts"
 import type { Actor } from "../identity/Principal.ts"
+import { hasVisibleText } from "../VisibleText.ts"
 import type { Timestamp } from "../Time.ts"
 
 /** The terms that a rule gives an approval. Durations are whole seconds. */
@@ -20,6 +28,7 @@ export interface ApprovalTerms {
   readonly self_approval: boolean
   /** The approvals that are needed. */
   readonly quorum: Quorum
+  readonly require_comment: CommentRequirement
 }
 
 /** A vote, with the keys that made the voter's key. */
@@ -43,6 +52,7 @@ export interface ApprovalState {
   readonly timeout_action: ApprovalOutcome
   readonly self_approval: boolean
   readonly quorum: Quorum
+  readonly require_comment: CommentRequirement
   /** The approvals so far, oldest first. Each counts towards the quorum. */
   readonly votes: ReadonlyArray<VoteOfPerson>
   readonly outcome: ApprovalOutcome | null
@@ -76,8 +86,9 @@ export type ApprovalInput =
   | { readonly _tag: "CloseSession" }
 
 /**
- * Why a decision is refused: it came too late (`Expired`, `AlreadyDecided`) or from the wrong key (the others). `GroupRequired`: the key is
- * in no group whose members decide, or enough of its groups' members have approved. `SamePerson`: another key of its owner has approved.
+ * Why a decision is refused: it came too late (`Expired`, `AlreadyDecided`), without the comment that the rule asks for
+ * (`CommentRequired`), or from the wrong key (the others). `GroupRequired`: the key is in no group whose members decide, or enough of its
+ * groups' members have approved. `SamePerson`: another key of its owner has approved.
  */
 export type ApprovalRefusal =
   | "AlreadyDecided"
@@ -86,6 +97,7 @@ export type ApprovalRefusal =
   | "SelfApproval"
   | "GroupRequired"
   | "SamePerson"
+  | "CommentRequired"
 
 /** One transition: the event that reports it, and the state after it. */
 export interface ApprovalTransition {
@@ -125,6 +137,7 @@ export const requestApproval = (
     timeout_action: terms.timeout_action,
     self_approval: terms.self_approval,
     quorum: terms.quorum,
+    require_comment: terms.require_comment,
     votes: [],
     outcome: null,
     decision_source: null,
@@ -287,7 +300,10 @@ const decide = (
   if (state.stage === "admin" && !input.admin) return Result.fail("AdminRequired")
   const { actor, comment, groups, makers } = input
   if (!mayVote(state.quorum, { groups, stage: state.stage })) return Result.fail("GroupRequired")
+  // Asked for last: the key could decide with a comment.
+  const lacksComment = needsComment(state.require_comment, input.decision) && !hasVisibleText(comment ?? "")
   if (!approve) {
+    if (lacksComment) return Result.fail("CommentRequired")
     const rejected = close(state, now, "rejected", "reject", "human")
     return Result.succeed({
       event: "approval.rejected",
@@ -298,6 +314,7 @@ const decide = (
   const vote = { voted_by: actor, voted_at: now, groups, stage: state.stage, comment, makers }
   const votes = [...state.votes, vote]
   if (countApprovals(state.quorum, votes) < votes.length) return Result.fail("GroupRequired")
+  if (lacksComment) return Result.fail("CommentRequired")
   if (votes.length < approvalsRequired(state.quorum)) {
     return Result.succeed({ event: "approval.vote_recorded", state: { ...state, votes } })
   }

@@ -24,6 +24,7 @@ import {
 } from "./CompiledRules/makePatternCompiler.ts"
 import { pointerSegments, type Resolved, resolvePointer } from "./CompiledRules/resolvePointer.ts"
 import { DEFAULT_QUORUM, uniteQuorums } from "./Quorum.ts"
+import { stricterRequirement } from "./Approval.ts"
 import type { RuleCondition } from "./RuleCondition.ts"
 import { parseSummaryTemplate } from "./SummaryTemplate.ts"
 import { countConditions, type ExceededLimit } from "./ruleLimits.ts"
@@ -69,6 +70,9 @@ interface CompiledCondition {
 interface CompiledRule {
   readonly rule: ApprovalRule
   readonly ruling: Ruling
+  /** The ruling with the reviewer model, for steps of which none of `never` can hold; undefined: the rule has none. */
+  readonly reviewed: Ruling | undefined
+  readonly never: ReadonlyArray<CompiledCondition>
   readonly matchesTool: (text: string) => boolean
   readonly matchesClass: (text: string) => boolean
   readonly conditions: ReadonlyArray<CompiledCondition>
@@ -87,8 +91,9 @@ export const compileRules = (rules: ReadonlyArray<ApprovalRule>): CompiledRules 
 /** Compiles a list, and yields after each pattern, so that the caller can pause. */
 export function* compileRulesInSteps(rules: ReadonlyArray<ApprovalRule>): Generator<void, CompiledRules> {
   const patterns = makePatternCompiler()
-  for (const [index, { when }] of rules.entries()) {
+  for (const [index, { reviewer, when }] of rules.entries()) {
     yield* compilePatterns(when, `#/rules/${index}/when`, patterns)
+    if (reviewer !== null) yield* compilePatterns(reviewer.never, `#/rules/${index}/reviewer/never`, patterns)
   }
   return compileList(rules, patterns)
 }
@@ -138,6 +143,10 @@ const compileList = (rules: ReadonlyArray<ApprovalRule>, patterns: PatternCompil
   const compiled = rules.map((rule, index): CompiledRule => ({
     rule,
     ruling: rulingOf(rule),
+    reviewed: rule.reviewer === null ? undefined : { ...rulingOf(rule), reviewer: rule.reviewer },
+    never: (rule.reviewer?.never ?? []).map((condition, at) =>
+      compileOnce(condition, `#/rules/${index}/reviewer/never/${at}`)
+    ),
     matchesTool: compileTextPattern(rule.tool),
     matchesClass: compileTextPattern(rule.action_class),
     // Cheap conditions first: the first one that does not hold ends the evaluation of a rule.
@@ -148,7 +157,11 @@ const compileList = (rules: ReadonlyArray<ApprovalRule>, patterns: PatternCompil
   }))
   const segments = [...pointers.keys()].map(pointerSegments)
   const templates = rules.filter(({ summary_template }) => summary_template !== null).length
-  const total = rules.reduce((sum, { budgets, when }) => sum + countConditions(when) + budgets.length, 0)
+  const total = rules.reduce(
+    (sum, { budgets, reviewer, when }) =>
+      sum + countConditions(when) + budgets.length + countConditions(reviewer?.never ?? []),
+    0
+  )
   return {
     readsArguments:
       conditions.size > 0 ||
@@ -198,6 +211,15 @@ const evaluate = (
   meter: BudgetMeter
 ): Ruling => {
   let stepArguments: StepArguments | undefined
+  const readArguments = (): StepArguments =>
+    (stepArguments ??= {
+      root: step.arguments,
+      segments,
+      values: [],
+      isResolved: new Uint8Array(segments.length),
+      judgements: [],
+      budget: new EvaluationBudget()
+    })
   let notAllowed: string | undefined
   /** Why the step does not fit a budget, which tells more than a condition that does not hold. */
   let overBudget: string | undefined
@@ -206,21 +228,12 @@ const evaluate = (
   let number = 0
   for (const candidate of rules) {
     number += 1
-    const { matchesClass, matchesTool, rule, ruling } = candidate
+    const { matchesClass, matchesTool, never, reviewed, rule } = candidate
+    let { ruling } = candidate
     if (rule.task_id !== null && rule.task_id !== step.task_id) continue
     if (!matchesTool(step.tool) || !matchesClass(step.action_class)) continue
     let decisive: ReturnType<typeof decisiveCondition>
-    if (candidate.conditions.length > 0) {
-      stepArguments ??= {
-        root: step.arguments,
-        segments,
-        values: [],
-        isResolved: new Uint8Array(segments.length),
-        judgements: [],
-        budget: new EvaluationBudget()
-      }
-      decisive = decisiveCondition(candidate.conditions, stepArguments)
-    }
+    if (candidate.conditions.length > 0) decisive = decisiveCondition(candidate.conditions, readArguments())
     if (decisive?.judgement === "fails") {
       if (rule.effect === "allow") notAllowed ??= explainNotAllowed({ number, ...decisive }, "fails")
       continue
@@ -232,6 +245,9 @@ const evaluate = (
       // A rule with budgets may not match: nothing is counted for a step that asks.
       if (decisive === undefined && candidate.budgets.length === 0) return question
     } else if (decisive === undefined) {
+      // A condition that cannot be judged may hold.
+      if (reviewed !== undefined && never.every((one) => judgeCondition(one, readArguments()) === "fails"))
+        ruling = reviewed
       let spends: Ruling["spends"]
       if (candidate.budgets.length > 0) {
         const judged = meter.judge(rule.id, candidate.budgets, step.arguments)
@@ -261,12 +277,13 @@ const evaluate = (
 
 /** The question, which also needs the approvals that another rule asks for, because that one could match instead: by admins only if both do. */
 const withApprovalsOf = (question: Ruling, { terms }: Ruling): Ruling => {
-  const { escalation_seconds, quorum, review_seconds } = question.terms
+  const { escalation_seconds, quorum, require_comment, review_seconds } = question.terms
   return {
     ...question,
     terms: {
       ...question.terms,
       quorum: uniteQuorums(quorum, terms.quorum),
+      require_comment: stricterRequirement(require_comment, terms.require_comment),
       review_seconds: Math.max(review_seconds, terms.review_seconds),
       escalation_seconds:
         escalation_seconds === null || terms.escalation_seconds === null
@@ -314,7 +331,8 @@ const rulingOf = (rule: ApprovalRule): Ruling => ({
     escalation_seconds: rule.escalation_seconds,
     timeout_action: rule.timeout_action,
     self_approval: rule.self_approval,
-    quorum: rule.quorum
+    quorum: rule.quorum,
+    require_comment: rule.require_comment
   },
   retry_unknown: rule.retry_unknown,
   ...summaryOf(rule)
@@ -336,7 +354,8 @@ const builtInRuling: Ruling = {
     escalation_seconds: null,
     timeout_action: "reject",
     self_approval: false,
-    quorum: DEFAULT_QUORUM
+    quorum: DEFAULT_QUORUM,
+    require_comment: "never"
   },
   retry_unknown: false
 }

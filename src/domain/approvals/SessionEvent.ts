@@ -66,6 +66,7 @@ export const stepGovernedEvent = (
     approval_id: step.approval_id,
     decision_source: step.decision_source,
     grant_id: step.grant_id,
+    ...(step.reviewer === undefined ? {} : { reviewer: step.reviewer }),
     arguments_digest: step.arguments_digest
   }
 })

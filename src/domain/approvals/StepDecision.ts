@@ -1,4 +1,4 @@
-import type { GovernedStep, StepDecision, StepDecisionSource } from "./AgentSession.ts"
+import type { GovernedStep, StepDecision, StepDecisionSource, StepReviewer } from "./AgentSession.ts"
 import type { Approval, ApprovalOutcome } from "./Approval.ts"
 import type { Ruling } from "./ApprovalRule.ts"
 import type { ApprovalId, GrantId, RuleId, StepId } from "../Ids.ts"
@@ -16,6 +16,8 @@ interface SavedStep {
   /** The approval whose counter-proposal allowed the step. */
   readonly proposal_approval_id: ApprovalId | null
   readonly grant_id: GrantId | null
+  /** The reviewer model that decided; null: none. */
+  readonly reviewer: StepReviewer | null
 }
 
 /** The part of an approval that decides its step. */
@@ -43,7 +45,8 @@ export const stepMismatches = (
 
 /**
  * The current decision of a step: `reject` if the rules reject it now; otherwise the approval's outcome; otherwise the first decision. A
- * step that a counter-proposal or a standing grant allowed has no approval of its own, and stays allowed after the grant has ended.
+ * step that a counter-proposal, a standing grant or a reviewer model decided has no approval of its own, and keeps its decision after the
+ * grant has ended, or the reviewer has lost the right to decide.
  */
 export const currentDecision = (
   saved: SavedStep,
@@ -63,11 +66,13 @@ export const currentDecision = (
     decision: saved.decision,
     grant_id: saved.grant_id,
     expires_at: null,
-    proposal: approval?.proposal ?? null
+    proposal: approval?.proposal ?? null,
+    ...(saved.reviewer === null ? {} : { reviewer: saved.reviewer })
   }
   if (ruling.effect === "reject") {
     const { reason, rule_id } = ruling
-    return { ...answer, decision: "reject", decision_source: "rule", grant_id: null, reason, rule_id }
+    const { reviewer: _, ...ruled } = answer
+    return { ...ruled, decision: "reject", decision_source: "rule", grant_id: null, reason, rule_id }
   }
   if (approval === null) return answer
   const { outcome } = approval
@@ -91,7 +96,8 @@ export const sourceOf = (
 ): StepDecisionSource | null => (approval === null ? firstSource(saved) : approval.decision_source)
 
 /** What decided a step without an approval of its own. */
-const firstSource = ({ grant_id, proposal_approval_id }: SavedStep): StepDecisionSource => {
+const firstSource = ({ grant_id, proposal_approval_id, reviewer }: SavedStep): StepDecisionSource => {
+  if (reviewer !== null) return "model"
   if (proposal_approval_id !== null) return "counter_proposal"
   return grant_id === null ? "rule" : "grant"
 }

@@ -14,7 +14,9 @@ export const defaultRule: Omit<ApprovalRule, "id" | "effect"> = {
   timeout_action: "reject",
   self_approval: false,
   quorum: DEFAULT_QUORUM,
+  require_comment: "never",
   retry_unknown: false,
+  reviewer: null,
   reason: "",
   summary_template: null
 }

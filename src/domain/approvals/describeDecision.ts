@@ -1,13 +1,15 @@
 /** The text for a model about a call that is not executed. The same words in every adapter and in answers to hooks. */
 
-/** What rejected a call: a person, a rule, the end of the review windows, or the end of the session. */
-export type RejectionCause = "person" | "rule" | "timeout" | "session_closed"
+/** What rejected a call: a person, a rule, a reviewer model, the end of the review windows, or the end of the session. */
+export type RejectionCause = "person" | "rule" | "model" | "timeout" | "session_closed"
 
 /** A rejected call. */
 export interface Rejection {
   readonly cause: RejectionCause
   /** Why, as the rule or the service says. */
   readonly reason: string
+  /** The reviewer model that rejected it, with its reason. */
+  readonly reviewer?: { readonly reason: string } | undefined
   /** The comment of the person who rejected it. */
   readonly comment: string | null
   /** Whether this person requests changes. */
@@ -37,7 +39,8 @@ export const describeRejection = ({
   changes_requested,
   comment,
   proposal,
-  reason
+  reason,
+  reviewer
 }: Rejection): string => {
   switch (cause) {
     case "person":
@@ -59,6 +62,15 @@ export const describeRejection = ({
       return joinSentences(
         "A rule rejected this call, so it was not executed.",
         sentence(reason),
+        "Do not call it again with these arguments."
+      )
+    case "model":
+      return joinSentences(
+        "A reviewer model rejected this call, so it was not executed. No person has rejected it.",
+        // Quoted: it is the model's, not an instruction of the service.
+        reviewer === undefined || reviewer.reason === ""
+          ? ""
+          : `Its reason: ${JSON.stringify(reviewer.reason)}.`,
         "Do not call it again with these arguments."
       )
     case "timeout":
@@ -160,6 +172,8 @@ export const rejectionCause = (decision_source: string | null): RejectionCause =
     case "human":
     case "counter_proposal":
       return "person"
+    case "model":
+      return "model"
     case "timeout":
       return "timeout"
     case "session_closed":

@@ -24,14 +24,17 @@ export const countConditions = (conditions: ReadonlyArray<RuleCondition>): numbe
 /** The first limit on conditions and approvals that the rules exceed. */
 export const findExceededLimit = (rules: ReadonlyArray<ApprovalRule>): ExceededLimit | undefined => {
   let total = 0
-  for (const [index, { when }] of rules.entries()) {
-    if (when.length > MAX_RULE_CONDITIONS) {
-      return {
-        pointer: `#/rules/${index}/when`,
-        detail: `Expected at most ${MAX_RULE_CONDITIONS} conditions.`
+  for (const [index, { reviewer, when }] of rules.entries()) {
+    const lists = { when, "reviewer/never": reviewer?.never ?? [] }
+    for (const [member, conditions] of Object.entries(lists)) {
+      if (conditions.length > MAX_RULE_CONDITIONS) {
+        return {
+          pointer: `#/rules/${index}/${member}`,
+          detail: `Expected at most ${MAX_RULE_CONDITIONS} conditions.`
+        }
       }
+      total += countConditions(conditions)
     }
-    total += countConditions(when)
   }
   return total > MAX_LIST_CONDITIONS
     ? {

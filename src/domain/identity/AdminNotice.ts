@@ -1,16 +1,18 @@
 import { Schema } from "effect"
 import { type EmailParts, formatMinute, type RenderedEmail, renderEmail, toSafeLine } from "../renderEmail.ts"
+import { describeStop, type ReviewerStopReason } from "../approvals/Reviewer/describeStop.ts"
 import type { Timestamp } from "../Time.ts"
 
 /**
- * The entries of the audit log that admins are notified of by email: what leaves the organization goes elsewhere, or more of it does; or
- * webhooks do not arrive.
+ * The entries of the audit log that admins are notified of by email: what leaves the organization goes elsewhere, or more of it does;
+ * webhooks do not arrive; or a reviewer model lost the right to decide.
  */
 export const AdminNoticeType = Schema.Literals([
   "destination.content_enabled",
   "destination.host_changed",
   "endpoint.failing",
-  "endpoint.disabled"
+  "endpoint.disabled",
+  "reviewer.stopped"
 ])
 export type AdminNoticeType = typeof AdminNoticeType.Type
 
@@ -22,11 +24,14 @@ export interface AdminNotice {
   readonly author: string
   readonly key: string
   readonly occurred_at: Timestamp
-  /** Scheme and host of the collector, and of the one before; URL of the endpoint without secrets. */
-  readonly url_hint: string
+  /** Scheme and host of the collector; URL of the endpoint without secrets; name of the reviewer's task. */
+  readonly target_name: string
+  /** Scheme and host of the collector before. */
   readonly previous_url_hint: string | null
-  /** Id of the collector or the endpoint. */
+  /** Id of the collector, the endpoint or the reviewer's task. */
   readonly target_id: string
+  /** Why the reviewer was stopped; null: another notice. */
+  readonly stopped_reason: ReviewerStopReason | null
   /** When the endpoint's deliveries began to fail; null: another notice. */
   readonly failing_since: Timestamp | null
   /** The service's public URL, without a trailing slash. */
@@ -49,18 +54,22 @@ const texts: Record<AdminNoticeType, { readonly subject: string; readonly lead: 
   "endpoint.disabled": {
     subject: "A webhook endpoint was disabled",
     lead: "The receiver answered 410 Gone, which asks for no further deliveries. The endpoint gets no events until somebody enables it again."
+  },
+  "reviewer.stopped": {
+    subject: "A reviewer model no longer decides",
+    lead: "It has lost the right to decide. Its rules ask people again, from the next step on. Its last decisions are listed for review; an admin can restore it."
   }
 }
 
-/** The facts about a collector or an endpoint. */
+/** The facts about a collector, an endpoint or a reviewer. */
 const factsOf = (notice: AdminNotice): EmailParts["facts"] => {
   const at = formatMinute(notice.occurred_at)
-  const url = toSafeLine(notice.url_hint)
+  const name = toSafeLine(notice.target_name)
   switch (notice.type) {
     case "destination.content_enabled":
     case "destination.host_changed":
       return [
-        ["Collector", url],
+        ["Collector", name],
         ...(notice.previous_url_hint === null
           ? []
           : [["Before", toSafeLine(notice.previous_url_hint)] as const]),
@@ -69,14 +78,36 @@ const factsOf = (notice: AdminNotice): EmailParts["facts"] => {
       ]
     case "endpoint.failing":
       return [
-        ["Endpoint", url],
+        ["Endpoint", name],
         ["Failing since", formatMinute(notice.failing_since ?? notice.occurred_at)]
       ]
     case "endpoint.disabled":
       return [
-        ["Endpoint", url],
+        ["Endpoint", name],
         ["Disabled", at]
       ]
+    case "reviewer.stopped":
+      return [
+        ["Reviewer", name],
+        ...(notice.stopped_reason === null
+          ? []
+          : [["Because", describeStop(notice.stopped_reason)] as const]),
+        ["Stopped", at]
+      ]
+  }
+}
+
+/** The page of the console that a notice is about. */
+const pageOf = ({ target_id, type }: AdminNotice): { readonly action: string; readonly path: string } => {
+  switch (type) {
+    case "destination.content_enabled":
+    case "destination.host_changed":
+      return { action: "Review telemetry", path: "telemetry" }
+    case "endpoint.failing":
+    case "endpoint.disabled":
+      return { action: "Review the endpoint", path: `endpoints/${target_id}` }
+    case "reviewer.stopped":
+      return { action: "Review its decisions", path: `reviewers/${target_id}` }
   }
 }
 
@@ -84,13 +115,13 @@ const factsOf = (notice: AdminNotice): EmailParts["facts"] => {
 export const renderAdminNotice = (notice: AdminNotice): RenderedEmail => {
   const named = toSafeLine(notice.organization)
   const { lead, subject } = texts[notice.type]
-  const isEndpoint = notice.type.startsWith("endpoint.")
+  const { action, path } = pageOf(notice)
   return renderEmail({
     subject: `${subject}: ${named}`,
     lead,
     facts: [["Organization", named], ...factsOf(notice)],
-    action: isEndpoint ? "Review the endpoint" : "Review telemetry",
-    link: `${notice.publicUrl}/console/${isEndpoint ? `endpoints/${notice.target_id}` : "telemetry"}`,
+    action,
+    link: `${notice.publicUrl}/console/${path}`,
     reason: `You receive this because API key "${toSafeLine(notice.key)}" of ${named} lists your address as an admin. This mailbox is not monitored.`
   })
 }

@@ -12,6 +12,9 @@ export const AuditAction = documentedEnum({
   "key.rights_reduced": "An API key lost the rights that the person who created it no longer has.",
   "key.verification_email_requested": "A link that verifies the email address of an API key was requested.",
   "key.email_verified": "The owner of an API key's email address confirmed it by a link.",
+  "invitation.created": "A person was invited by email to use an API key.",
+  "invitation.revoked": "An invitation was revoked before it was accepted.",
+  "invitation.accepted": "An invitation was accepted, which created its API key.",
   "person.created": "Someone signed in with the identity provider for the first time.",
   "person.access_changed": "Someone's access changed with their groups of the identity provider.",
   "person.access_ended": "Someone's groups of the identity provider no longer give access.",
@@ -32,6 +35,7 @@ export const AuditAction = documentedEnum({
   "endpoint.verified": "A webhook endpoint answered a challenge.",
   "endpoint.verification_failed": "A webhook endpoint was sent a challenge and did not answer it.",
   "endpoint.replayed": "Failed deliveries of a webhook endpoint were queued again, by time window.",
+  "endpoint.retried": "The waiting deliveries of a webhook endpoint were made due at once.",
   "delivery.replayed": "One failed delivery was queued again.",
   "destination.created": "A telemetry destination was created.",
   "destination.content_enabled":
@@ -77,7 +81,15 @@ export const AuditAction = documentedEnum({
   "release.created": "A release was made live.",
   "canary.started": "A canary was started.",
   "canary.changed": "The share of a canary was changed.",
-  "canary.stopped": "A canary was stopped."
+  "canary.stopped": "A canary was stopped.",
+  "reviewer.created": "A reviewer model was created.",
+  "reviewer.updated": "The tools or the daily limits of a reviewer model were changed.",
+  "reviewer.stopped":
+    "A reviewer model was stopped: every step goes to people again. Without an actor, the service stopped it; `detail` has the reason.",
+  "reviewer.restored": "A stopped reviewer model may decide again.",
+  "reviewer.decision_marked_wrong": "A person marked a decision of a reviewer model as wrong.",
+  "step.approved_by_model": "A reviewer model allowed a step, within the bounds of its rule.",
+  "step.rejected_by_model": "A reviewer model rejected a step, within the bounds of its rule."
 })
 export type AuditAction = typeof AuditAction.Type
 

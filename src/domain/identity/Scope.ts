@@ -21,7 +21,7 @@ const purposes = {
   "approvals.read": "Read approvals and approval rules.",
   "approvals.decide": "Decide approvals in stage `reviewer`.",
   "approvals.admin": "Decide escalated approvals, with `approvals.decide`; read the audit log.",
-  "rules.write": "Replace the approval rules.",
+  "rules.write": "Replace the approval rules; create, stop and restore reviewer models.",
   "data.delete":
     "Delete runs, feedback, dataset versions and tasks; erase data subjects; change the retention settings.",
   "keys.write": "List, create, rename and revoke API keys."

@@ -7,7 +7,12 @@
  * the execution of a tool, and one with `gen_ai.*.messages` as a call to a model, so that only these spans have them.
  */
 import type { Schema } from "effect"
-import type { OutcomeStatus, StepDecision, StepDecisionSource } from "../approvals/AgentSession.ts"
+import type {
+  OutcomeStatus,
+  StepDecision,
+  StepDecisionSource,
+  StepReviewer
+} from "../approvals/AgentSession.ts"
 import type { Approval } from "../approvals/Approval.ts"
 import type {
   ApprovalId,
@@ -283,6 +288,7 @@ export const stepSpan = (
     readonly approval_id: ApprovalId | null
     readonly decision_source: StepDecisionSource | null
     readonly grant_id: GrantId | null
+    readonly reviewer?: StepReviewer | undefined
     readonly start: number
     readonly end: number
     readonly arguments: Schema.Json | undefined
@@ -301,6 +307,8 @@ export const stepSpan = (
     "svc.step.decision_source": step.decision_source ?? undefined,
     "svc.step.rule_id": step.rule_id ?? undefined,
     "svc.grant.id": step.grant_id ?? undefined,
+    "svc.reviewer.task_id": step.reviewer?.task_id,
+    "svc.reviewer.release_id": step.reviewer?.release_id,
     "svc.step.arguments_digest": step.arguments_digest,
     "svc.approval.id": step.approval_id ?? undefined,
     ...content("svc.step.arguments", json(step.arguments))

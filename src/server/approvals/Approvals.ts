@@ -47,6 +47,7 @@ import { Audit } from "../identity/Audit.ts"
 import { StoredUsage } from "../identity/StoredUsage.ts"
 import { toPageWithinBytes, type Page } from "../store/Pagination.ts"
 import { KnownSecrets } from "../secrets/KnownSecrets.ts"
+import { ReviewerDecisions } from "./ReviewerDecisions.ts"
 import { SessionWriter } from "./SessionWriter.ts"
 import { Spans } from "../telemetry/Spans.ts"
 import { StoreClock } from "../store/StoreClock.ts"
@@ -93,6 +94,7 @@ export class Approvals extends Context.Service<
       const writer = yield* SessionWriter
       const secrets = yield* KnownSecrets
       const usage = yield* StoredUsage
+      const reviews = yield* ReviewerDecisions
 
       /** Removes secrets from the comment and the grant's reason, before they are stored, answered, streamed or sent. */
       const redactTexts = Effect.fnUntraced(function* ({ org_id }: Principal, request: DecideRequest) {
@@ -236,11 +238,15 @@ export class Approvals extends Context.Service<
           if (refusal !== null) return yield* refused(refusal, approval)
           // A decision that was made before without a grant gets none later.
           if (grantOf !== undefined && grant === undefined) return yield* refused("AlreadyDecided", approval)
+          yield* reviews.check(principal.org_id, approval.tool)
           return { ...approval, ...(grant === undefined ? {} : { grant }) }
         }),
         decideMany: Effect.fn("Approvals.decideMany")(function* ({ approval_ids, ...request }) {
           const principal = yield* Authorized("approvals.decide")
-          return yield* decideMany(principal, approval_ids, yield* redactTexts(principal, request))
+          const results = yield* decideMany(principal, approval_ids, yield* redactTexts(principal, request))
+          for (const tool of new Set(results.flatMap(({ approval }) => approval?.tool ?? [])))
+            yield* reviews.check(principal.org_id, tool)
+          return results
         })
       })
     })

@@ -83,7 +83,8 @@ export class DecisionWaits extends Context.Service<
               if (facts !== undefined) facts.waits = true
               const key = { org_id, key_id: actor.id }
               const woken = yield* waits.next(key, session_id, Math.min(left, recheck))
-              if (woken !== "changed") break
+              // At the end of its time nothing has changed, but for a lost signal, for which the client's next request makes up.
+              if (woken !== "changed" && (woken !== "unsignalled" || left <= recheck)) break
               current = yield* ask
               recheck = RECHECK_MILLIS
             }
@@ -107,14 +108,14 @@ const newestMessage = ({ messages }: GovernedStep): number => messages?.at(-1)?.
 /** The waits of `DecisionWaits`, without the sources of their signals. */
 export interface Waits {
   /**
-   * Waits until the session has new events, or this time is over: `changed`. `full`: too many requests wait. `ended`: the key has ended, or
-   * the service stops. Events that came before the call are missed, so wait for a few seconds and ask again.
+   * Waits until the session has new events: `changed`. `unsignalled`: none were signalled in this time. `full`: too many requests wait.
+   * `ended`: the key has ended, or the service stops. Events that came before the call are missed, so ask again after a few seconds.
    */
   readonly next: (
     key: KeyRef,
     session_id: SessionId,
     millis: number
-  ) => Effect.Effect<"changed" | "ended" | "full">
+  ) => Effect.Effect<"changed" | "unsignalled" | "ended" | "full">
   readonly signal: (signals: ReadonlyArray<SessionSignal> | undefined) => void
   readonly keysInUse: () => ReadonlyArray<KeyRef>
   readonly endKeys: (keys: ReadonlySet<KeyId>) => void
@@ -162,7 +163,7 @@ export const makeDecisionWaits = (limits: DecisionWaitLimits, onWait: () => void
           () =>
             Effect.map(
               Effect.timeoutOption(Deferred.await(wait.woken), millis),
-              Option.getOrElse(() => "changed" as const)
+              Option.getOrElse(() => "unsignalled" as const)
             ),
           () => Effect.sync(() => remove(wait))
         )

@@ -347,10 +347,18 @@ const describeRefusal = (refused: Refused): string =>
       )
 
 /** Tells what rejected a step, in a session of the caller's key. */
-const describe = ({ changes_requested, comment, decision_source, proposal, reason }: GovernedStep): string =>
+const describe = ({
+  changes_requested,
+  comment,
+  decision_source,
+  proposal,
+  reason,
+  reviewer
+}: GovernedStep): string =>
   describeRejection({
     cause: rejectionCause(decision_source),
     reason,
+    reviewer,
     comment,
     changes_requested,
     proposal:

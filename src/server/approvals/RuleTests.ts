@@ -6,6 +6,7 @@ import { InvalidRequest, RateLimited, type RulesTooLarge, type UnknownGroup } fr
 import {
   makeRuleTestTally,
   MAX_LISTED_STEPS,
+  recordedEffect,
   type RuleTestFinding,
   type RuleTestLine,
   type RuleTestStep
@@ -173,8 +174,11 @@ const startTest = ({ compiled, rules }: PreparedRules, { readArguments, turn }: 
     }
     const approval = approval_id === null ? null : { outcome, decision_source }
     // Rules that ask leave the step to the grant or the counter-proposal that allowed it.
-    const isAllowedBefore = step.was_allowed_before && ruling.effect === "require_approval"
-    const effect = isAllowedBefore ? "allow" : ruling.effect
+    const asks = ruling.effect === "require_approval"
+    const isAllowedBefore = step.was_allowed_before && asks
+    // Rules with a reviewer leave it to the model that decided: it does not ask anew for a test.
+    const isLeftToModel = step.was_decided_by_model && asks && ruling.reviewer !== undefined
+    const effect = isLeftToModel ? recordedEffect(step.decision) : isAllowedBefore ? "allow" : ruling.effect
     const finding = tally.add({ decision: step.decision, approval }, { effect })
     if (finding === undefined || approval_id === null || listed[finding] >= MAX_LISTED_STEPS) return undefined
     listed[finding]++

@@ -21,7 +21,13 @@ import { StoreClock } from "../store/StoreClock.ts"
 import { LruCache } from "../concurrency/LruCache.ts"
 import { compileInTurns } from "./Rules/compileInTurns.ts"
 import { lockRules } from "./Rules/lockRules.ts"
-import { prepareRules, requireGroups, requireKnownMembers, requireTasks } from "./Rules/prepareRules.ts"
+import {
+  prepareRules,
+  requireGroups,
+  requireKnownMembers,
+  requireReviewers,
+  requireTasks
+} from "./Rules/prepareRules.ts"
 import { warningsOf } from "./Rules/warningsOf.ts"
 import { noRules, type PreparedRules, type RuleList, type ShadowList, weightOf } from "./Rules/RuleList.ts"
 
@@ -143,6 +149,7 @@ export class Rules extends Context.Service<
         rules: ReadonlyArray<ApprovalRule>
       ) {
         yield* requireTasks(sql, org_id, rules)
+        yield* requireReviewers(sql, org_id, rules)
         yield* requireGroups(sql, org_id, rules, clock.now)
         const isIncomplete = ({ budget, budgets, id, quorum, when }: NewApprovalRule) =>
           id !== undefined &&

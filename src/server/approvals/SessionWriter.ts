@@ -39,6 +39,7 @@ import { makeLongQueues } from "./SessionWriter/LongQueues.ts"
 import { makePendingApprovals } from "./SessionWriter/PendingApprovals.ts"
 import type { ResumedStep } from "./SessionWriter/ResumedStep.ts"
 import {
+  auditOf,
   type PreparedWrite,
   type SessionWrite,
   targetOf,
@@ -242,7 +243,8 @@ export class SessionWriter extends Context.Service<
           if (result === undefined)
             return yield* Effect.die(new Error("A premise must hold while the session is locked"))
           if (Arr.isReadonlyArrayNonEmpty(published)) yield* notifications.publish(org_id, published, now)
-          if (change._tag === "Transition" && change.audit !== null) yield* recordEntry(change.audit)
+          const entry = auditOf(write)
+          if (entry !== null) yield* recordEntry(entry)
           const outcome: WriteOutcome = { _tag: "Written", written: result }
           yield* signals.publish([{ session_id, newest: result.newest }])
           yield* afterCommit(

@@ -1,4 +1,4 @@
-import { Context, Effect, Layer, Option } from "effect"
+import { Context, Effect, Layer, Metric, Option } from "effect"
 import { SqlClient } from "effect/sql"
 import type { OutcomeReport, StepRequest } from "../../api/AgentSessions.ts"
 import { Authorized } from "../../api/Authorization.ts"
@@ -17,6 +17,7 @@ import type { Timestamp } from "../../domain/Time.ts"
 import { nextTurn, yieldingOnly } from "../admission/LoopTurns.ts"
 import { KnownSecrets } from "../secrets/KnownSecrets.ts"
 import { StoredUsage } from "../identity/StoredUsage.ts"
+import { reviewerAnswers } from "../observability/metricDefinitions.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { Spans } from "../telemetry/Spans.ts"
 import {
@@ -29,6 +30,7 @@ import {
 } from "./Claims/claimSaved.ts"
 import { BudgetCounters } from "./BudgetCounters.ts"
 import { listMessages } from "./messageRows.ts"
+import { ReviewerDecisions, type ReviewedAnswer } from "./ReviewerDecisions.ts"
 import { Rules } from "./Rules.ts"
 import { SessionFacts } from "./SessionFacts.ts"
 import { type ResumedStep, SessionWriter, type StepKey } from "./SessionWriter.ts"
@@ -69,6 +71,11 @@ interface SubmittedStep extends StepRequest {
   readonly after_message: number | undefined
 }
 
+/** The answer of a reviewer model for one request of a step, kept for the transaction that may have to follow. */
+interface RequestReview {
+  answered: ReviewedAnswer | undefined
+}
+
 /** Governed steps: an agent requests a decision before each action. */
 export class Steps extends Context.Service<
   Steps,
@@ -99,6 +106,7 @@ export class Steps extends Context.Service<
       const clock = yield* StoreClock
       const rules = yield* Rules
       const budgets = yield* BudgetCounters
+      const reviews = yield* ReviewerDecisions
       const spans = yield* Spans
       const facts = yield* SessionFacts
       const writer = yield* SessionWriter
@@ -155,6 +163,7 @@ export class Steps extends Context.Service<
         request: SubmittedStep,
         texts: RequestTexts,
         options: ClaimOptions | undefined,
+        review: RequestReview,
         isOwn: boolean,
         session: LockedSession | undefined
       ) {
@@ -170,7 +179,7 @@ export class Steps extends Context.Service<
         if (step === undefined) return undefined
         const list = yield* isLocked ? rules.current(org_id) : rules.cached(org_id)
         const known = yield* texts.all
-        const now = yield* clock.now
+        let now = yield* clock.now
         const by = { org_id, session_id, key_id: principal.actor.id, now }
         const ruled = yield* budgets.rule(list, { ...step, arguments: request.arguments }, by, isLocked)
         // A person gave them to the session's own keys, also if others take part in it.
@@ -178,7 +187,25 @@ export class Steps extends Context.Service<
           isLocked && isOwn
             ? yield* takeAdvance(principal, session_id, request, session, ruled.ruling, now)
             : {}
-        const created = yield* newStep(principal, session_id, step, known, ruled, now, advance)
+        let decided: ReviewedAnswer["decided"]
+        if (ruled.ruling.reviewer !== undefined) {
+          // A model is asked before the session is locked, and at most once for a request.
+          if (!isLocked) {
+            const { ruling } = ruled
+            review.answered = yield* reviews.ask({ principal, session_id, step, texts: known, ruling, now })
+            now = yield* clock.now
+          }
+          const isAsked = advance.proposal === undefined && advance.grant === undefined
+          const { answered } = review
+          if (answered !== undefined && isAsked) {
+            const holds = !isLocked || (yield* reviews.confirm(answered, ruled.ruling.reviewer))
+            if (holds) decided = answered.decided
+          }
+        }
+        const created = yield* newStep(principal, session_id, step, known, ruled, now, {
+          ...advance,
+          model: decided?.model
+        })
         const claimed =
           options !== undefined && created.answer.decision === "allow"
             ? yield* claimExecution(null, options, ruled.ruling, now)
@@ -193,6 +220,7 @@ export class Steps extends Context.Service<
               approval: created.approval,
               claim: claimed.execution,
               spends: ruled.spends,
+              review: decided?.review ?? null,
               shadow_revision: list.shadow_revision
             },
             rules_revision: list.revision,
@@ -201,7 +229,25 @@ export class Steps extends Context.Service<
             now,
             onWritten: ({ trace_id }) => {
               usage.add(org_id, { bytes: stepBytes(created) })
-              return recordStepSpan(spans, trace_id, created.row, step, created.answer.decision_source, now)
+              const recorded = recordStepSpan(
+                spans,
+                trace_id,
+                created.row,
+                step,
+                created.answer.decision_source,
+                now
+              )
+              const { approval } = created
+              const { answered } = review
+              if (answered === undefined) return recorded
+              if (decided !== undefined)
+                return Effect.andThen(
+                  recorded,
+                  Metric.update(reviewerAnswers("decided", answered.reply.decision), 1)
+                )
+              return approval === null
+                ? recorded
+                : Effect.andThen(recorded, reviews.record(answered, approval))
             }
           },
           isLocked
@@ -400,15 +446,16 @@ export class Steps extends Context.Service<
           yield* requireCapacity(principal.org_id, session_id, step.step_id)
           const texts = makeRequestTexts(principal, session_id, step)
           const submitted = { ...step, after_message }
+          const review: RequestReview = { answered: undefined }
           return yield* writer.commit((isLocked) =>
             isLocked
               ? yieldingOnly(
                   Effect.flatMap(lockSession(principal, session_id), (session) =>
-                    checkWith(principal, session_id, submitted, texts, options, isOwn, session)
+                    checkWith(principal, session_id, submitted, texts, options, review, isOwn, session)
                   )
                 )
               : Effect.tap(
-                  checkWith(principal, session_id, submitted, texts, options, isOwn, undefined),
+                  checkWith(principal, session_id, submitted, texts, options, review, isOwn, undefined),
                   (answer) =>
                     // Not under the session's lock, where a repeated step is compared by it.
                     answer === undefined ? Effect.andThen(texts.digestWith(step), nextTurn) : Effect.void

@@ -4,6 +4,7 @@ import {
   type Approval,
   ApprovalOutcome,
   ApprovalStatus,
+  CommentRequirement,
   DecisionSource
 } from "../../domain/approvals/Approval.ts"
 import { ApprovalStage } from "../../domain/approvals/ApprovalStage.ts"
@@ -64,6 +65,7 @@ export const ApprovalRow = Schema.Struct({
   escalated_at: Schema.NullOr(TimestampFromDate),
   timeout_action: ApprovalOutcome,
   self_approval: Schema.Boolean,
+  require_comment: CommentRequirement,
   /** Null: the default quorum, one approval by anyone who may decide. */
   quorum: Schema.NullOr(Schema.Array(QuorumPart)),
   /** Null: none yet. */
@@ -175,6 +177,7 @@ export const stateOf = (row: ApprovalRow): ApprovalState => ({
   escalated_at: row.escalated_at,
   timeout_action: row.timeout_action,
   self_approval: row.self_approval,
+  require_comment: row.require_comment,
   quorum: row.quorum ?? DEFAULT_QUORUM,
   votes: row.votes?.map((vote) => ({ ...vote, voted_at: DateTime.makeUnsafe(vote.voted_at) })) ?? [],
   outcome: row.outcome,
@@ -266,6 +269,7 @@ export const toApproval = (row: ApprovalRow): Approval => {
     timeout_action: state.timeout_action,
     quorum: state.quorum,
     approvals_required: approvalsRequired(state.quorum),
+    require_comment: state.require_comment,
     approvals_given: votes.length,
     votes,
     outcome: state.outcome,

@@ -23,9 +23,26 @@ const CHILDREN: ReadonlyArray<{ readonly table: string; readonly bytes: string }
   },
   { table: "approval_messages", bytes: `${rowBytes.message} + octet_length(text)` },
   { table: "approvals", bytes: "arguments_bytes" },
+  { table: "reviewer_answers", bytes: `${rowBytes.reviewer_answer} + octet_length(reason)` },
   { table: "grants", bytes: `${rowBytes.grant} + octet_length(conditions::text)` },
   { table: "search_documents", bytes: "0" }
 ]
+
+/**
+ * The tables whose rows are counted per day, with the columns that these counts read. The counts of reviewer models always stay: without a
+ * disagreement that is erased, a model would decide again.
+ */
+const COUNTS: Readonly<
+  Record<
+    string,
+    { readonly columns: string; readonly subtract: (sql: SqlClient.SqlClient) => Statement.Fragment }
+  >
+> = {
+  approvals: {
+    columns: countedApprovalColumns(),
+    subtract: (sql) => approvalCounts(sql, "deleted", -1)
+  }
+}
 
 const sessionRows = rowsOf(Schema.Struct({ trace_id: TraceId, metadata_bytes: Schema.Int }))
 
@@ -66,7 +83,7 @@ export const deleteSession = Effect.fnUntraced(function* (
   let isGone = true
   let freed = 0
   for (const { bytes, table } of CHILDREN) {
-    const isCounted = table === "approvals" && !keepsCounts
+    const counts = keepsCounts ? undefined : COUNTS[table]
     const [deleted] = yield* sql<{ readonly rows: number; readonly bytes: number }>`
       WITH deleted AS (
         DELETE FROM ${sql(table)}
@@ -78,9 +95,9 @@ export const deleteSession = Effect.fnUntraced(function* (
             AND session_id = ${session_id}
           LIMIT ${BATCH_ROWS}
         ))
-        RETURNING ${sql.literal(`${bytes} AS bytes${isCounted ? `, ${countedApprovalColumns()}` : ""}`)}
+        RETURNING ${sql.literal(`${bytes} AS bytes${counts === undefined ? "" : `, ${counts.columns}`}`)}
       )
-      ${isCounted ? sql`, ${approvalCounts(sql, "deleted", -1)}` : sql.literal("")}
+      ${counts === undefined ? sql.literal("") : sql`, ${counts.subtract(sql)}`}
       SELECT count(*)::int AS rows, coalesce(sum(bytes), 0)::float8 AS bytes
       FROM deleted
     `

@@ -13,6 +13,7 @@ import { layerConsoleHandlers } from "./Console/handlers.ts"
 import { ConsoleExportsHttp } from "./Console/exportsHttp.ts"
 import * as SingleSignOnRoutes from "./Console/singleSignOnRoutes.ts"
 import * as Pages from "./Console/pages.ts"
+import { ConsoleInvitationHttp } from "./Console/invitationHttp.ts"
 import { ConsoleSessionHttp } from "./Console/sessionHttp.ts"
 import * as ProblemFrame from "../http/ProblemFrame.ts"
 import * as RequestBody from "../http/RequestBody.ts"
@@ -36,7 +37,7 @@ export const layerRoutes = <E, R>(options: {
     Layer.mergeAll(
       options.contract(ConsoleAuthentication.layer).pipe(Layer.provide(layerUnderConsole)),
       HttpApiBuilder.layer(ConsoleApi).pipe(
-        Layer.provide([layerConsoleHandlers, ConsoleSessionHttp, ConsoleExportsHttp]),
+        Layer.provide([layerConsoleHandlers, ConsoleSessionHttp, ConsoleInvitationHttp, ConsoleExportsHttp]),
         Layer.provide([
           ConsoleAuthentication.layer,
           Authentication.layerScopeChecks,

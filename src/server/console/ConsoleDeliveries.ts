@@ -9,14 +9,21 @@ import {
   type DeliveryOfEndpoint,
   ENDPOINT_LINE_HOURS,
   type EndpointHealth,
+  type FailedCount,
   type LoggedDelivery,
   type LoggedDeliveryDetail,
   type ReplayResult
 } from "../../api/console/Deliveries.ts"
 import { notFound } from "../../api/notFound.ts"
-import type { NotFound } from "../../api/Problems.ts"
+import type { NotFound, RateLimited } from "../../api/Problems.ts"
 import type { DeliveryAttempt } from "../../domain/delivery/DeliveryState.ts"
-import { ApprovalId, type DeliveryId, type EventId, type TelemetryDeliveryId } from "../../domain/Ids.ts"
+import {
+  ApprovalId,
+  type DeliveryId,
+  type EndpointId,
+  type EventId,
+  type TelemetryDeliveryId
+} from "../../domain/Ids.ts"
 import type { TelemetryDeliveryStatus } from "../../domain/telemetry/TelemetryDestination.ts"
 import type { Principal } from "../../domain/identity/Principal.ts"
 import { VERSION } from "../../domain/Version.ts"
@@ -24,6 +31,8 @@ import { Delivery } from "../delivery/Delivery.ts"
 import { Notifications } from "../notifications/Notifications.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import {
+  countFailed,
+  type FailedPeriod,
   findBatches,
   findDeliveries,
   findEventJson,
@@ -56,6 +65,14 @@ export class ConsoleDeliveries extends Context.Service<
     }) => Effect.Effect<BatchLogPage, never, Authorized<"org_config.read">>
     /** The health of every endpoint. */
     readonly health: Effect.Effect<ReadonlyArray<EndpointHealth>, never, Authorized<"org_config.read">>
+    /** Counts what a replay of the period would queue. */
+    readonly countFailed: (
+      period: FailedPeriod
+    ) => Effect.Effect<FailedCount, never, Authorized<"org_config.read">>
+    /** Makes the waiting deliveries of an endpoint due now. */
+    readonly retryNow: (
+      endpoint_id: EndpointId
+    ) => Effect.Effect<void, NotFound | RateLimited, Authorized<"org_config.write">>
     /** Replays failed deliveries, independently of each other: a result for each, in the order of the list. */
     readonly replay: (
       deliveries: ReadonlyArray<DeliveryOfEndpoint>
@@ -169,6 +186,11 @@ export class ConsoleDeliveries extends Context.Service<
             }))
           }))
         }).pipe(Effect.orDie, Effect.withSpan("ConsoleDeliveries.health")),
+        countFailed: Effect.fn("ConsoleDeliveries.countFailed")(function* (period) {
+          const { org_id } = yield* Authorized("org_config.read")
+          return yield* countFailed(sql, org_id, period)
+        }, Effect.orDie),
+        retryNow: (endpoint_id) => notifications.retryNow(endpoint_id),
         replay: (deliveries) => notifications.replayMany(deliveries)
       })
     })

@@ -26,6 +26,7 @@ import { runWorker, startWorkers } from "../concurrency/Worker.ts"
 import { Audit, type Author } from "../identity/Audit.ts"
 import type { KeyRef } from "../identity/KeyRef.ts"
 import { Revocations } from "../identity/Revocations.ts"
+import { browserName } from "./ConsoleSessions/browserName.ts"
 import {
   actorRows,
   deleteExpired,
@@ -65,6 +66,14 @@ const MANAGE = "keys.write"
 /** Sessions that one replica remembers as open, so that a flood of unknown tokens cannot keep them out. */
 const MAX_REMEMBERED = 10_000
 
+/** The browser that signs in. */
+export interface SignInOrigin {
+  /** The client's address. */
+  readonly address: string
+  /** The request's `User-Agent`. */
+  readonly userAgent: string | undefined
+}
+
 /** A request of a session. */
 export interface SessionRequest {
   /** The client's address. */
@@ -100,9 +109,10 @@ export class ConsoleSessions extends Context.Service<
      */
     readonly open: <E>(
       key: Redacted.Redacted,
-      signIn: KeyPresentation<E, never> & {
-        readonly request: (principal: Principal) => Effect.Effect<void, E>
-      }
+      signIn: KeyPresentation<E, never> &
+        SignInOrigin & {
+          readonly request: (principal: Principal) => Effect.Effect<void, E>
+        }
     ) => Effect.Effect<
       { readonly token: Redacted.Redacted; readonly session: ConsoleSession },
       InvalidApiKey | AddressNotAllowed | E
@@ -111,6 +121,7 @@ export class ConsoleSessions extends Context.Service<
     readonly openFor: (
       person: KeyRef,
       name: string,
+      from: SignInOrigin,
       providerSession: string | null
     ) => Effect.Effect<{ readonly token: Redacted.Redacted; readonly session: ConsoleSession }>
     /**
@@ -232,6 +243,7 @@ export class ConsoleSessions extends Context.Service<
         const start = Effect.fnUntraced(function* (
           org_id: OrgId,
           actor: Actor,
+          { address, userAgent }: SignInOrigin,
           detail: AuditEntry["detail"] = {},
           providerSession: string | null = null
         ) {
@@ -250,12 +262,12 @@ export class ConsoleSessions extends Context.Service<
               yield* sql.afterCommit(Effect.sync(() => ended.forEach(({ digest }) => watch.end(digest))))
               yield* sql`
               INSERT INTO console_sessions (
-                org_id, digest, session_id, key_id, created_at, last_active_at, expires_at, provider_session
+                org_id, digest, session_id, key_id, created_at, last_active_at, expires_at, provider_session, browser, address
               )
               VALUES (
                 ${org_id}, ${token.digest}, ${yield* ConsoleSessionId.generate}, ${actor.id}, ${toDate(now)}::timestamptz,
                 ${toDate(now)}::timestamptz, ${toDate(DateTime.addDuration(now, SESSION_LIFETIME))}::timestamptz,
-                ${providerSession}::text
+                ${providerSession}::text, ${browserName(userAgent)}::text, ${address}
               )
             `
               yield* audit.record({ org_id, actor }, "console.signed_in", actor.id, detail)
@@ -299,16 +311,17 @@ export class ConsoleSessions extends Context.Service<
           open: Effect.fn("ConsoleSessions.open")(function* (key, signIn) {
             const principal = yield* keys.authenticate(key, signIn)
             yield* signIn.request(principal)
-            return yield* start(principal.org_id, principal.actor)
+            return yield* start(principal.org_id, principal.actor, signIn)
           }),
           openFor: Effect.fn("ConsoleSessions.openFor")(function* (
             { key_id, org_id },
             name,
+            from,
             providerSession
           ) {
             // A person who was just admitted has access: the session is found.
             return yield* Effect.orDie(
-              start(org_id, { id: key_id, name }, { by: "single sign-on" }, providerSession)
+              start(org_id, { id: key_id, name }, from, { by: "single sign-on" }, providerSession)
             )
           }),
           find: Effect.fn("ConsoleSessions.find")(function* (text, { address, admit, isActive }) {
@@ -346,7 +359,8 @@ export class ConsoleSessions extends Context.Service<
             const now = yield* clock.now
             const rows = yield* Effect.orDie(
               signInRows.all(sql`
-              SELECT session_id AS id, key_id, name, console_sessions.created_at, last_active_at, console_sessions.expires_at
+              SELECT session_id AS id, key_id, name, console_sessions.created_at, last_active_at, console_sessions.expires_at,
+                browser, address
               FROM console_sessions
                 JOIN api_keys USING (org_id, key_id)
               WHERE org_id = ${org_id}

@@ -12,6 +12,7 @@ import { DatasetChanges } from "./DatasetChanges.ts"
 import { DeliveryHealth } from "./DeliveryHealth.ts"
 import { Exports } from "./Exports.ts"
 import { Overview } from "./Overview.ts"
+import { ReviewerAnswerList } from "./ReviewerAnswerList.ts"
 import { Search } from "./Search.ts"
 import { SingleSignOn } from "./SingleSignOn.ts"
 
@@ -32,6 +33,7 @@ export const layerConsoleServices = (settings: {
     Overview.layer,
     ClosedApprovals.layer,
     AuditRows.layer,
+    ReviewerAnswerList.layer,
     RunList.layer,
     TaskList.layer,
     Exports.layer

@@ -127,6 +127,11 @@ export class Delivery extends Context.Service<
      * `endCooldown` may be needed.
      */
     readonly endCooldownHere: (org_id: OrgId, destination_id: string) => boolean
+    /**
+     * Ends the cooldown of a destination and makes all of its queued deliveries due now, within the caller's transaction. They keep their
+     * number of attempts.
+     */
+    readonly retryNow: (org_id: OrgId, destination_id: string) => Effect.Effect<void, SqlError.SqlError>
     /** Returns when the oldest queued delivery of each destination was created, by id. Absent: nothing is queued. */
     readonly oldestWaiting: (
       org_id: OrgId,
@@ -245,7 +250,7 @@ const make = Effect.fnUntraced(function* (
 
   const queue = makeDeliveryQueue(callers, storeClock, channels, engine.beginEnqueue)
   const log = makeDeliveryLog(callers, storeClock, dispatcher.isSending)
-  const { replay, replayMany, replayWindow } = makeReplay(callers, storeClock, channels, queue)
+  const { makeDue, replay, replayMany, replayWindow } = makeReplay(callers, storeClock, channels, queue)
   const retention = makeRetention(sql, list, storeClock, { ...defaultRetention, ...options.retention })
 
   yield* retention.partitions.pipe(
@@ -271,6 +276,12 @@ const make = Effect.fnUntraced(function* (
         endStoredCooldown(callers, storeClock, org_id, destination_id),
         callers.afterCommit(wakeups.notifyCooldownEnded(org_id, destination_id))
       ),
+    retryNow: (org_id, destination_id) =>
+      Effect.gen(function* () {
+        yield* makeDue(org_id, destination_id)
+        yield* endStoredCooldown(callers, storeClock, org_id, destination_id)
+        yield* callers.afterCommit(wakeups.notifyMadeDue(org_id, destination_id))
+      }),
     endCooldownHere: dispatcher.endCooldown,
     health: log.health,
     oldestWaiting: log.oldestWaiting,

@@ -18,7 +18,7 @@ import {
 } from "../../api/Problems.ts"
 import type { ApiKey } from "../../domain/identity/ApiKey.ts"
 import * as ApiKeyFormat from "../../domain/identity/ApiKeyFormat.ts"
-import { KeyId, type OrgId } from "../../domain/Ids.ts"
+import { type EventId, KeyId, type OrgId } from "../../domain/Ids.ts"
 import type { Actor, Principal } from "../../domain/identity/Principal.ts"
 import { formatTimestamp, type Timestamp } from "../../domain/Time.ts"
 import { type Scope, scopes as allScopes } from "../../domain/identity/Scope.ts"
@@ -50,6 +50,7 @@ import { makeKeyUses } from "./ApiKeys/KeyUses.ts"
 import type { RevokeOptions } from "./ApiKeys/keyEnds.ts"
 import { makeRevocation } from "./ApiKeys/revocation.ts"
 import { type AuthenticateKey, invalidKey, makeVerifyKey, type VerifyKey } from "./ApiKeys/verifyKey.ts"
+import { upsertConfirmed } from "./EmailAddresses.ts"
 import type { KeyRef } from "./KeyRef.ts"
 import { OrganizationLimits } from "../admission/OrganizationLimits.ts"
 import { Organizations } from "./Organizations.ts"
@@ -67,6 +68,9 @@ export { addressNotAllowed, type KeyPresentation } from "./ApiKeys/verifyKey.ts"
 
 /** The longest line of keys in which each created the next. It bounds what verifying a key and revoking one cost. */
 export const MAX_GENERATIONS = 32
+
+/** The key that creates another. */
+export type KeyMaker = Pick<Principal, "org_id" | "actor">
 
 /** A new key and its text, which is not stored and cannot be read again. */
 export interface CreatedKey {
@@ -116,6 +120,23 @@ export class ApiKeys extends Context.Service<
       CreatedKey,
       InsufficientScope | InvalidRequest | InvalidApiKey | LimitReached | NameInUse,
       Authorized<"keys.write">
+    >
+    /** Checks what `create` checks, within the caller's transaction, for a key that is to be created later. */
+    readonly requireCreatable: (
+      maker: KeyMaker,
+      input: NewApiKey
+    ) => Effect.Effect<void, InsufficientScope | InvalidRequest | InvalidApiKey | LimitReached | NameInUse>
+    /**
+     * `create` in the name of another key, with that key's present rights, within the caller's transaction. The owner of the address has
+     * just confirmed it, by the link of an invitation.
+     */
+    readonly createFromInvitation: (
+      maker: KeyMaker,
+      input: NewApiKey,
+      invitation: { readonly event_id: EventId }
+    ) => Effect.Effect<
+      CreatedKey,
+      InsufficientScope | InvalidRequest | InvalidApiKey | LimitReached | NameInUse
     >
     /**
      * Changes the name or the email address of a usable key. The caller needs every right of the key. A changed address is
@@ -209,6 +230,7 @@ export class ApiKeys extends Context.Service<
         org_id: OrgId,
         input: NewApiKey,
         {
+          confirmation,
           created_by,
           limitsOf,
           provided = Option.none(),
@@ -218,6 +240,8 @@ export class ApiKeys extends Context.Service<
           readonly created_by: Actor | null
           readonly limitsOf: (now: Timestamp) => Effect.Effect<KeyLimits, E>
           readonly provided?: Option.Option<ApiKeyFormat.ParsedApiKey>
+          /** The email by which the owner of the address confirmed it. */
+          readonly confirmation?: { readonly event_id: EventId }
         }
       ) {
         const { publicId, key } = Option.isSome(provided)
@@ -248,8 +272,11 @@ export class ApiKeys extends Context.Service<
               allowed_networks
             }
             yield* insertKey(sql, row, ApiKeyFormat.apiKeyDigest(key), requestedScopes(input) === undefined)
+            if (confirmation !== undefined)
+              yield* upsertConfirmed(sql, { org_id, key_id, now, ...confirmation })
             // Beyond the limit of links the key is created nonetheless: a link can be requested later.
-            if (verifiedOnly && row.email !== null) yield* links.send({ org_id, key_id }, { again: false })
+            else if (verifiedOnly && row.email !== null)
+              yield* links.send({ org_id, key_id }, { again: false })
             yield* audit.record({ org_id, actor: created_by }, "key.created", key_id, {
               name: row.name,
               preset: row.preset,
@@ -271,7 +298,7 @@ export class ApiKeys extends Context.Service<
        * the maker may create keys; runs under the organization's lock.
        */
       const limitByMaker = Effect.fnUntraced(function* (
-        { actor, org_id }: Principal,
+        { actor, org_id }: KeyMaker,
         input: NewApiKey,
         scopes: ReadonlyArray<Scope>,
         now: Timestamp
@@ -339,6 +366,21 @@ export class ApiKeys extends Context.Service<
             limitsOf: (now) => limitByMaker(principal, input, scopes, now)
           })
         }),
+        requireCreatable: Effect.fnUntraced(function* (maker, input) {
+          const scopes = yield* scopesOf(input)
+          yield* atomically(Effect.flatMap(clock.now, (now) => limitByMaker(maker, input, scopes, now)))
+        }),
+        createFromInvitation: Effect.fn("ApiKeys.createFromInvitation")(
+          function* (maker, input, confirmation) {
+            const scopes = yield* scopesOf(input)
+            return yield* make(maker.org_id, input, {
+              scopes,
+              confirmation,
+              created_by: maker.actor,
+              limitsOf: (now) => limitByMaker(maker, input, scopes, now)
+            })
+          }
+        ),
         update: Effect.fnUntraced(function* (id, change) {
           return yield* changes.update(yield* Authorized("keys.write"), id, change)
         }),

@@ -21,7 +21,7 @@ import { reportQuota } from "../observability/reportQuota.ts"
 import { atomic, requireTransaction } from "../store/transaction.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
-export { findVerificationMail, insertLink, joinConfirmation } from "./EmailAddresses/rows.ts"
+export { findVerificationMail, insertLink, joinConfirmation, upsertConfirmed } from "./EmailAddresses/rows.ts"
 
 /** Links that may be requested to one address within an hour: none would reach a person sooner by more of them. */
 const REQUESTS_PER_ADDRESS_AND_HOUR = 3

@@ -44,7 +44,9 @@ export const rowBytes = {
   outcome: 600,
   grant: 1_000,
   /** A message about an approval, with its event. */
-  message: 600
+  message: 600,
+  /** An answer of a reviewer model. */
+  reviewer_answer: 900
 } as const
 
 interface CachedAmounts {

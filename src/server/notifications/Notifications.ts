@@ -147,6 +147,10 @@ export class Notifications extends Context.Service<
       NotFound,
       Authorized<"org_config.write">
     >
+    /** Ends the cooldown of an endpoint and makes its waiting deliveries due now. Limited like test events. */
+    readonly retryNow: (
+      id: EndpointId
+    ) => Effect.Effect<void, NotFound | RateLimited, Authorized<"org_config.write">>
     /** Removes an endpoint and cancels its queue. A request in flight may still arrive. */
     readonly remove: (id: EndpointId) => Effect.Effect<void, NotFound, Authorized<"org_config.write">>
     /**
@@ -396,6 +400,11 @@ export class Notifications extends Context.Service<
         }),
         replayWindow: Effect.fn("Notifications.replayWindow")(function* (id, window) {
           return yield* deliveries.replayWindow(yield* Authorized("org_config.write"), id, window)
+        }),
+        retryNow: Effect.fn("Notifications.retryNow")(function* (id) {
+          const principal = yield* Authorized("org_config.write")
+          yield* admitTest(`${principal.org_id} ${id}`)
+          yield* deliveries.retryNow(principal, id)
         }),
         remove: Effect.fn("Notifications.remove")(function* (id) {
           const principal = yield* Authorized("org_config.write")

@@ -1,4 +1,5 @@
 import { Metric } from "effect"
+import type { ReviewerAnswerMode } from "../../domain/approvals/Reviewer.ts"
 
 /**
  * Every metric of the service. `docs/metrics.md` is generated from the exports.
@@ -223,6 +224,16 @@ export const providerAnswers = series((provider: string, outcome: string) =>
     description:
       "Answers that runs and comparisons asked providers for, by kind of provider and outcome: answered, or the reason of the failure",
     attributes: { provider, outcome },
+    incremental: true
+  })
+)
+
+/** `answer`: approve, reject, unsure or failed. */
+export const reviewerAnswers = series((mode: ReviewerAnswerMode, answer: string) =>
+  Metric.counter("countersign_reviewer_answers_total", {
+    description:
+      "Answers of reviewer models that this replica stored, by their part in the decision and by answer",
+    attributes: { mode, answer },
     incremental: true
   })
 )

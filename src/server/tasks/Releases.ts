@@ -25,6 +25,12 @@ import { StoreClock } from "../store/StoreClock.ts"
 import { findTask, type TaskRow } from "./Tasks/rows.ts"
 import { requireTask } from "./requireTask.ts"
 
+/** A hook that is called in the transaction in which a task gets another live release. */
+export class ReleaseMade extends Context.Service<
+  ReleaseMade,
+  (org_id: OrgId, task_id: TaskId) => Effect.Effect<void>
+>()("countersign/server/tasks/Releases/ReleaseMade") {}
+
 /** The releases of tasks. A release is a provider with instructions and a dataset version; the task's live release answers its runs. */
 export class Releases extends Context.Service<
   Releases,
@@ -61,6 +67,7 @@ export class Releases extends Context.Service<
       const sql = yield* SqlClient.SqlClient
       const atomically = atomic(sql)
       const audit = yield* Audit
+      const onReleased = yield* ReleaseMade
       const clock = yield* StoreClock
       const secrets = yield* KnownSecrets
 
@@ -188,6 +195,7 @@ export class Releases extends Context.Service<
                 WHERE org_id = ${org_id}
                   AND task_id = ${task_id}
               `
+              yield* onReleased(org_id, task_id)
               yield* audit.record(principal, "release.created", release.id, {
                 task_id,
                 ...("release_id" in input

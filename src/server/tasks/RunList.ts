@@ -118,7 +118,7 @@ export const selectRows = (
         EXISTS (
           SELECT 1
           FROM run_reviews
-          WHERE run_reviews.org_id = runs.org_id
+          WHERE run_reviews.org_id = ${org_id}
             AND run_reviews.task_id = runs.task_id
             AND run_reviews.run_id = runs.run_id
         ) AS awaits_review,
@@ -128,11 +128,11 @@ export const selectRows = (
         left(runs.failure, ${MAX_ROW_TEXT}::int) AS failure_start,
         newest.score, newest.has_correction
       FROM runs
-        JOIN tasks ON tasks.org_id = runs.org_id AND tasks.task_id = runs.task_id
+        JOIN tasks ON tasks.org_id = ${org_id} AND tasks.task_id = runs.task_id
         LEFT JOIN LATERAL (
           SELECT score, correction IS NOT NULL AS has_correction
           FROM feedback
-          WHERE feedback.org_id = runs.org_id
+          WHERE feedback.org_id = ${org_id}
             AND feedback.trace_id = runs.trace_id
             AND feedback.is_current
           ORDER BY feedback_id DESC

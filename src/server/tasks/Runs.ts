@@ -10,7 +10,7 @@ import {
   type LimitReached,
   NoExample,
   NoNearExample,
-  type NotFound,
+  NotFound,
   ProviderFailed,
   type RateLimited
 } from "../../api/Problems.ts"
@@ -200,6 +200,7 @@ export class Runs extends Context.Service<
         for (;;) {
           const task = yield* Effect.orDie(readRunPlan(sql, org_id, task_id, session_id, canary_key))
           if (task === undefined) return yield* notFound("task")
+          if (task.is_reviewer) return yield* reviewerNotRun
           if (!task.session_exists) return yield* notFound("session", "#/session_id")
           const answers = yield* validate(org_id, task_id, task, request)
           if (task.schemas_locked) return { task, answers }
@@ -406,6 +407,14 @@ export class Runs extends Context.Service<
     })
   )
 }
+
+/** An agent could try its steps on the model that decides them, without a trace and beyond its daily limits. */
+const reviewerNotRun = Effect.fail(
+  new NotFound({
+    detail:
+      "A reviewer model's task cannot be run: only this service asks it, about steps. Try a change of it in a comparison or the playground."
+  })
+)
 
 /** Makes the `traceparent` of each call of a run, in the trace that the run is exported in. */
 const callTraceparent =

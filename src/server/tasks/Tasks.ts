@@ -4,6 +4,7 @@ import { Authorized } from "../../api/Authorization.ts"
 import type { PageRequest } from "../../api/Pagination.ts"
 import {
   type DatasetBusy,
+  InsufficientScope,
   InvalidHeaders,
   type InvalidInstructions,
   type InvalidSchema,
@@ -16,6 +17,8 @@ import {
 import type { NewTask, TaskChange } from "../../api/Tasks.ts"
 import type { Deletion } from "../../domain/deletion/Deletion.ts"
 import { isSameJson } from "../../domain/json/CanonicalJson.ts"
+import type { AuditAction } from "../../domain/identity/AuditEntry.ts"
+import type { Principal } from "../../domain/identity/Principal.ts"
 import { type OrgId, ReleaseId, TaskId } from "../../domain/Ids.ts"
 import {
   withProviderDefaults,
@@ -45,6 +48,7 @@ import {
   countTasks,
   findTask,
   insertTask,
+  isReviewer,
   listTasks,
   type TaskRow,
   toTask,
@@ -62,6 +66,20 @@ const modelOf = (requested: NewProvider | undefined) => {
   const { api_key, headers } = requested
   return { provider, credentials: { api_key, headers } }
 }
+
+const isWithCredentials = (requested: NewProvider | undefined): boolean => {
+  const credentials = modelOf(requested)?.credentials
+  return credentials?.api_key !== undefined || credentials?.headers !== undefined
+}
+
+/** Another key or header can lead to another model behind the same URL, which has not been measured. */
+const needsRulesWrite = Effect.fail(
+  new InsufficientScope({
+    detail:
+      "The credentials of a reviewer model's task can lead to another model, so replacing them needs the scope rules.write too.",
+    required_scope: "rules.write"
+  })
+)
 
 const isSameProvider = Schema.toEquivalence(Provider)
 
@@ -102,16 +120,31 @@ export class Tasks extends Context.Service<
       InvalidSchema | InvalidInstructions | InvalidUrl | InvalidHeaders | LimitReached,
       Authorized<"tasks.write">
     >
+    /** `create` for a caller that records another action: a task of a fixed kind. */
+    readonly createAs: (
+      principal: Principal,
+      input: NewTask,
+      action: AuditAction
+    ) => Effect.Effect<
+      SavedTask,
+      InvalidSchema | InvalidInstructions | InvalidUrl | InvalidHeaders | LimitReached
+    >
     /**
      * Updates the name and the working copy, which the next comparison uses. The live release does not change. Warns of
-     * keywords of new schemas that have no effect.
+     * keywords of new schemas that have no effect. Credentials of a reviewer model, which its live release uses at once, need `rules.write`.
      */
     readonly update: (
       id: TaskId,
       change: TaskChange
     ) => Effect.Effect<
       SavedTask,
-      NotFound | InvalidSchema | InvalidInstructions | InvalidUrl | InvalidHeaders | TaskInUse,
+      | NotFound
+      | InvalidSchema
+      | InvalidInstructions
+      | InvalidUrl
+      | InvalidHeaders
+      | TaskInUse
+      | InsufficientScope,
       Authorized<"tasks.write">
     >
     /** Deletes the task at once, and requests the deletion of everything that belongs to it. */
@@ -213,19 +246,8 @@ export class Tasks extends Context.Service<
         })
       })
 
-      return Tasks.of({
-        vetProvider,
-        addKey,
-        list: Effect.fn("Tasks.list")(function* (request) {
-          const { org_id } = yield* Authorized("tasks.read")
-          return toPageWithinBytes(yield* listTasks(sql, org_id, request), toTask, (row) => row.task_id)
-        }, Effect.orDie),
-        get: Effect.fn("Tasks.get")(function* (id) {
-          const { org_id } = yield* Authorized("tasks.read")
-          return toTask(yield* findTask(sql, org_id, id))
-        }),
-        create: Effect.fn("Tasks.create")(function* (input) {
-          const principal = yield* Authorized("tasks.write")
+      const createAs: Tasks["Service"]["createAs"] = Effect.fn("Tasks.createAs")(
+        function* (principal, input, action) {
           const { actor, org_id } = principal
           const inputs = yield* schemas.compile(input.input_schema, "#/input_schema")
           const answers = yield* schemas.compile(input.answer_schema, "#/answer_schema")
@@ -277,10 +299,27 @@ export class Tasks extends Context.Service<
               }
               yield* insertRelease(sql, org_id, first, null)
               yield* saveKey(org_id, row.task_id, input.provider, now)
-              yield* audit.record(principal, "task.created", row.task_id)
+              yield* audit.record(principal, action, row.task_id)
               return { ...toTask(row), warnings: warningsOf(input) }
             })
           )
+        }
+      )
+
+      return Tasks.of({
+        vetProvider,
+        addKey,
+        list: Effect.fn("Tasks.list")(function* (request) {
+          const { org_id } = yield* Authorized("tasks.read")
+          return toPageWithinBytes(yield* listTasks(sql, org_id, request), toTask, (row) => row.task_id)
+        }, Effect.orDie),
+        get: Effect.fn("Tasks.get")(function* (id) {
+          const { org_id } = yield* Authorized("tasks.read")
+          return toTask(yield* findTask(sql, org_id, id))
+        }),
+        createAs,
+        create: Effect.fn("Tasks.create")(function* (input) {
+          return yield* createAs(yield* Authorized("tasks.write"), input, "task.created")
         }),
         remove: Effect.fn("Tasks.remove")(function* (id) {
           const principal = yield* Authorized("data.delete")
@@ -311,6 +350,15 @@ export class Tasks extends Context.Service<
                 return yield* new TaskInUse({
                   detail:
                     "Schemas cannot change once a task has runs or a dataset. Create a new task instead."
+                })
+              }
+              const hasNewCredentials = isWithCredentials(provider)
+              const decidesSteps = (hasNewSchema || hasNewCredentials) && (yield* isReviewer(sql, org_id, id))
+              if (decidesSteps && hasNewCredentials && !principal.scopes.has("rules.write"))
+                return yield* needsRulesWrite
+              if (decidesSteps && hasNewSchema) {
+                return yield* new TaskInUse({
+                  detail: "The schemas of a reviewer model's task are fixed. Change its instructions instead."
                 })
               }
               if (hasNewSchema && !(yield* tryAcquireDatasetLock(sql, org_id, id))) {

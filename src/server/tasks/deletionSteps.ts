@@ -458,8 +458,8 @@ export const deletePostings = Effect.fnUntraced(function* (
   return { cursor: rows.length < DELETED_ROWS ? null : String(last) } satisfies StepResult
 })
 
-/** Tables with few rows for each task, in the order of their deletion. */
-const SMALL_TABLES = [
+/** The other tables with rows of a task, in the order of their deletion. */
+const OTHER_TABLES = [
   "erased_examples",
   "datasets",
   "feedback_counts",
@@ -468,15 +468,23 @@ const SMALL_TABLES = [
   "releases",
   "run_counts",
   "provider_keys",
-  "run_reviews"
+  "run_reviews",
+  "reviewer_answers",
+  "reviewer_counts"
 ]
+
+/** The counted size of their rows, unless it is 0. */
+const OTHER_BYTES: Readonly<Record<string, string>> = {
+  datasets: String(rowBytes.version),
+  reviewer_answers: `${rowBytes.reviewer_answer} + octet_length(reason)`
+}
 
 /** Deletes rows of the other tables of a task that is deleted, up to a number of rows of each. */
 export const deleteRest = Effect.fnUntraced(function* (deps: StepDeps, org_id: OrgId, task_id: TaskId) {
   const { sql } = deps
   let isOver = true
-  for (const table of SMALL_TABLES) {
-    const rows = yield* sql`
+  for (const table of OTHER_TABLES) {
+    const rows = yield* sql<{ readonly bytes: number }>`
       DELETE FROM ${sql(table)}
       WHERE org_id = ${org_id}
         AND ctid = ANY(ARRAY(
@@ -486,10 +494,11 @@ export const deleteRest = Effect.fnUntraced(function* (deps: StepDeps, org_id: O
           AND task_id = ${task_id}
         LIMIT ${DELETED_ROWS}
       ))
-      RETURNING 1 AS deleted
+      RETURNING ${sql.literal(OTHER_BYTES[table] ?? "0")} AS bytes
     `
     if (rows.length === DELETED_ROWS) isOver = false
-    if (table === "datasets") yield* subtract(deps, org_id, rows.length * rowBytes.version)
+    const freed = rows.reduce((sum, { bytes }) => sum + bytes, 0)
+    if (freed > 0) yield* subtract(deps, org_id, freed)
   }
   return { cursor: isOver ? null : "" } satisfies StepResult
 })

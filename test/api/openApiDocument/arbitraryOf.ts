@@ -77,7 +77,8 @@ export const arbitraryOf = (schema: Node, components: Node): fc.Arbitrary<unknow
         noNaN: true,
         min: numberOf(schema["exclusiveMinimum"] ?? schema["minimum"], -1e300),
         minExcluded: schema["exclusiveMinimum"] !== undefined,
-        max: numberOf(schema["maximum"], 1e300)
+        max: numberOf(schema["exclusiveMaximum"] ?? schema["maximum"], 1e300),
+        maxExcluded: schema["exclusiveMaximum"] !== undefined
       })
     case "boolean":
       return fc.boolean()

@@ -38,7 +38,9 @@ const mayBreakRule: Readonly<Record<string, (body: unknown) => boolean>> = {
   startCanary: (body) => node(body)["force"] === true && !("reason" in node(body)),
   decideApproval: (body) => node(body)["decision"] === "request_changes",
   decideApprovals: (body) => node(body)["decision"] === "request_changes",
+  createReviewer: (body) => "amount" in node(body),
   createApiKey: (body) => Array.isArray(node(body)["allowed_networks"]),
+  createInvitation: (body) => Array.isArray(node(body)["allowed_networks"]),
   replayNotificationDeliveries: (body) => typeof node(body)["until"] === "string"
 }
 

@@ -8,6 +8,7 @@ describe("paletteActions", () => {
   it("an action is offered to keys that open its page and may do it", () => {
     assert.deepStrictEqual(labelsOf("approvals.read", "rules.write"), [
       "New approval rule",
+      "New reviewer",
       "Closed approvals"
     ])
     assert.deepStrictEqual(labelsOf("approvals.read"), ["Closed approvals"])

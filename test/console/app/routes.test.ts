@@ -10,6 +10,9 @@ describe("matchRoute", () => {
     ["/tasks/tsk_1", "Task", { id: "tsk_1" }],
     ["/tasks/tsk_1/edit", "Working copy", { id: "tsk_1" }],
     ["/tasks/tsk_1/releases", "Task", { id: "tsk_1", tab: "releases" }],
+    ["/reviewers/new", "New reviewer", {}],
+    ["/reviewers/tsk_1", "Reviewer", { id: "tsk_1" }],
+    ["/reviewers/tsk_1/review", "Reviewer", { id: "tsk_1", tab: "review" }],
     ["/feedback/task/tsk_1", "Feedback", { task: "tsk_1" }],
     ["/approvals/a%2Fb", "Approvals", { id: "a/b" }],
     ["/approvals/%E0%A4%A", "Approvals", { id: "%E0%A4%A" }]

@@ -17,7 +17,8 @@ import {
   type Quorum
 } from "../../../src/domain/approvals/Quorum.ts"
 import { KeyId } from "../../../src/domain/Ids.ts"
-import type { Decision } from "../../../src/domain/approvals/Approval.ts"
+import { CommentRequirement, type Decision } from "../../../src/domain/approvals/Approval.ts"
+import { hasVisibleText } from "../../../src/domain/VisibleText.ts"
 import type { Actor } from "../../../src/domain/identity/Principal.ts"
 
 const actor = (digit: string): Actor => ({
@@ -37,7 +38,8 @@ const terms: ApprovalTerms = {
   escalation_seconds: 50,
   timeout_action: "reject",
   self_approval: false,
-  quorum: DEFAULT_QUORUM
+  quorum: DEFAULT_QUORUM,
+  require_comment: "never"
 }
 
 const decide = (
@@ -53,7 +55,7 @@ const decide = (
   makers,
   groups,
   admin,
-  comment: null
+  comment: decision === "request_changes" ? "Half of it" : null
 })
 const time: ApprovalInput = { _tag: "Time" }
 
@@ -314,6 +316,49 @@ describe("ApprovalState", () => {
     ])
   })
 
+  it("a decision without the comment that the rule asks for changes nothing", () => {
+    const commented = (decision: Decision, comment: string) => ({ ...decide(decision), comment })
+    const rejecting = { ...terms, require_comment: "reject" as const }
+    assert.deepStrictEqual(
+      story(
+        rejecting,
+        [1, decide("reject")],
+        [2, commented("reject", " \n\u200b")],
+        [3, commented("reject", "No receipt")],
+        // A repetition is answered whatever its comment is.
+        [4, decide("reject")]
+      ).told,
+      ["CommentRequired", "CommentRequired", ["approval.rejected"], []]
+    )
+    assert.deepStrictEqual(story(rejecting, [1, decide("approve")]).told, [["approval.approved"]])
+    const always = { ...two, require_comment: "always" as const }
+    const { state, told } = story(
+      always,
+      [1, decide("approve")],
+      [2, commented("approve", "Seen")],
+      [3, decide("approve", other)],
+      [4, { ...decide("approve", other), comment: "Seen too" }]
+    )
+    assert.deepStrictEqual(told, [
+      "CommentRequired",
+      ["approval.vote_recorded"],
+      "CommentRequired",
+      ["approval.approved"]
+    ])
+    assert.deepStrictEqual(
+      state.votes.map(({ comment }) => comment),
+      ["Seen", "Seen too"]
+    )
+    // Who may not decide at all hears that first.
+    assert.deepStrictEqual(story(always, [1, decide("approve", asker)]).told, ["SelfApproval"])
+  })
+
+  it("time and the end of a session need no comment", () => {
+    const always = { ...terms, require_comment: "always" as const, escalation_seconds: null }
+    assert.deepStrictEqual(story(always, [100, time]).told, [["approval.expired"]])
+    assert.deepStrictEqual(story(always, [1, { _tag: "CloseSession" }]).told, [["approval.expired"]])
+  })
+
   it("self-approval is checked for every vote", () => {
     assert.deepStrictEqual(
       story(two, [1, decide("approve")], [2, decide("approve", asker)]).told[1],
@@ -400,7 +445,8 @@ describe("ApprovalState", () => {
     escalation_seconds: fc.option(fc.integer({ min: 1, max: 60 }), { nil: null }),
     timeout_action: fc.constantFrom("allow" as const, "reject" as const),
     self_approval: fc.boolean(),
-    quorum: fc.oneof(fc.constant(DEFAULT_QUORUM), anyQuorum)
+    quorum: fc.oneof(fc.constant(DEFAULT_QUORUM), anyQuorum),
+    require_comment: fc.constantFrom(...CommentRequirement.literals)
   })
   const anyInput: fc.Arbitrary<ApprovalInput> = fc.oneof(
     fc.constant(time),
@@ -412,7 +458,7 @@ describe("ApprovalState", () => {
       makers: fc.constantFrom([], [], [], [asker.id], [other.id, asker.id]),
       groups: fc.subarray(["finance", "legal", "support"]),
       admin: fc.boolean(),
-      comment: fc.constant(null)
+      comment: fc.constantFrom(null, " \n\u200b", "The receipt is there")
     })
   )
 
@@ -490,8 +536,14 @@ const assertLegal = (state: ApprovalState) => {
   // Every vote counts, for another of the required approvals.
   assert.strictEqual(countApprovals(state.quorum, state.votes), state.votes.length)
   assert.strictEqual(new Set(state.votes.map(({ voted_by }) => voted_by.id)).size, state.votes.length)
+  const rejects = state.status === "rejected"
+  if (state.require_comment === "always" && state.decided_by !== null) assert.isTrue(isCommented(state))
+  if (state.require_comment === "reject" && rejects) assert.isTrue(isCommented(state))
+  if (state.require_comment === "always") assert.isTrue(state.votes.every(isCommented))
   for (const vote of state.votes) {
     for (const other of state.votes) if (other !== vote) assert.notInclude(vote.makers, other.voted_by.id)
     if (!state.self_approval) assert.notInclude([vote.voted_by.id, ...vote.makers], state.requested_by)
   }
 }
+
+const isCommented = ({ comment }: { readonly comment: string | null }) => hasVisibleText(comment ?? "")

@@ -21,6 +21,7 @@ const rule = (over: Partial<ApprovalRule>): ApprovalRule => ({
   task_id: null,
   when: [],
   budgets: [],
+  reviewer: null,
   effect: "require_approval",
   review_seconds: 60,
   expiring_seconds: 15,
@@ -29,6 +30,7 @@ const rule = (over: Partial<ApprovalRule>): ApprovalRule => ({
   timeout_action: "reject",
   self_approval: false,
   quorum: [{ count: 1, group: null }],
+  require_comment: "never",
   reason: "",
   summary_template: null,
   ...over
@@ -60,7 +62,8 @@ describe("CompiledRules", () => {
         escalation_seconds: null,
         timeout_action: "reject",
         self_approval: false,
-        quorum: [{ count: 1, group: null }]
+        quorum: [{ count: 1, group: null }],
+        require_comment: "never"
       },
       retry_unknown: false
     })
@@ -411,6 +414,17 @@ describe("Rules with conditions", () => {
     assert.isFalse(ruling.terms.self_approval)
   })
 
+  it("a question because of a value that cannot be judged asks for a comment if any rule that could match does", () => {
+    const small = rule({ when: [condition({ pointer: "/amount", op: "at_most", value: 100 })] })
+    const requirement = (...rules: ReadonlyArray<ApprovalRule>) =>
+      evaluate(rules, { amount: "5000" }).terms.require_comment
+    const [on, off] = [rule({ require_comment: "always" }), rule({ require_comment: "reject" })]
+    assert.strictEqual(requirement({ ...small, require_comment: "reject" }, on), "always")
+    assert.strictEqual(requirement({ ...small, require_comment: "always" }, off), "always")
+    assert.strictEqual(requirement(small, off), "reject")
+    assert.strictEqual(requirement(small, rule({})), "never")
+  })
+
   it("a question because of a value that cannot be judged needs the approvals of all rules that could match", () => {
     const amount = (op: "at_most" | "greater_than", value: number) =>
       condition({ pointer: "/amount", op, value })
@@ -549,5 +563,49 @@ describe("Rules with conditions", () => {
       }),
       { numRuns: 5_000 }
     )
+  })
+})
+
+describe("Rules with a reviewer", () => {
+  const reviewer = {
+    task_id: TaskId.make(`tsk_${"2".repeat(32)}`),
+    min_lower_bound: 0.95,
+    max_false_approvals: 0.02,
+    sample: 0.1,
+    never: [
+      condition({ pointer: "/amount", op: "greater_than", value: 100 }),
+      condition({ pointer: "/note", op: "matches", value: "(?i)urgent" })
+    ]
+  }
+  const reviewerOf = (rules: ReadonlyArray<ApprovalRule>, args: Schema.Json | undefined) =>
+    evaluateRules(rules, { ...step, arguments: args }).reviewer
+
+  it("the reviewer is for the steps of which no condition of `never` holds", () => {
+    const rules = [rule({ reviewer })]
+    assert.strictEqual(reviewerOf(rules, { amount: 100, note: "small" }), reviewer)
+    assert.isUndefined(reviewerOf(rules, { amount: 101, note: "small" }))
+    assert.isUndefined(reviewerOf(rules, { amount: 1, note: "Urgent!" }))
+  })
+
+  it("a condition of `never` that cannot be judged sends the step to people", () => {
+    const rules = [rule({ reviewer })]
+    for (const args of [undefined, null, [], {}, { amount: 1 }, { amount: "1", note: "" }, { note: "small" }])
+      assert.isUndefined(reviewerOf(rules, args))
+  })
+
+  it("a question of a rule that cannot be judged has no reviewer, nor has a rule below that matches", () => {
+    const when = [condition({ pointer: "/kind", op: "equals", value: "refund" })]
+    const plain = { ...reviewer, never: [] }
+    assert.isUndefined(reviewerOf([rule({ reviewer: plain, when })], {}))
+    assert.isUndefined(reviewerOf([rule({ effect: "reject", when }), rule({ reviewer: plain })], {}))
+    assert.strictEqual(
+      reviewerOf([rule({ effect: "reject", when }), rule({ reviewer: plain })], { kind: "other" }),
+      plain
+    )
+  })
+
+  it("a rule without a reviewer, and one that decides by itself, name none", () => {
+    assert.notProperty(evaluateRules([rule({})], step), "reviewer")
+    assert.notProperty(evaluateRules([rule({ effect: "allow" }), rule({ reviewer })], step), "reviewer")
   })
 })

@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { DateTime } from "effect"
 import type { Ruling } from "../../../src/domain/approvals/ApprovalRule.ts"
 import { currentDecision, stepMismatches } from "../../../src/domain/approvals/StepDecision.ts"
-import { ApprovalId, KeyId, RuleId, StepId } from "../../../src/domain/Ids.ts"
+import { ApprovalId, KeyId, ReleaseId, RuleId, StepId, TaskId } from "../../../src/domain/Ids.ts"
 
 const saved = {
   step_id: StepId.make("refund"),
@@ -14,7 +14,8 @@ const saved = {
   reason: "No rule matches; a person must approve",
   approval_id: ApprovalId.make(`apr_${"a".repeat(32)}`),
   proposal_approval_id: null,
-  grant_id: null
+  grant_id: null,
+  reviewer: null
 }
 
 const ruling = (effect: Ruling["effect"]): Ruling => ({
@@ -27,7 +28,8 @@ const ruling = (effect: Ruling["effect"]): Ruling => ({
     escalation_seconds: null,
     timeout_action: "reject",
     self_approval: false,
-    quorum: [{ count: 1, group: null }]
+    quorum: [{ count: 1, group: null }],
+    require_comment: "never"
   },
   retry_unknown: false
 })
@@ -150,6 +152,24 @@ describe("currentDecision › counter-proposals", () => {
       decision_source: "rule",
       reason: "now reject"
     })
+  })
+
+  it("a step that a reviewer model decided keeps its decision under rules that ask, and a rule that rejects wins", () => {
+    const reviewer = {
+      task_id: TaskId.make(`tsk_${"c".repeat(32)}`),
+      release_id: ReleaseId.make(`rel_${"d".repeat(32)}`),
+      reason: "Small"
+    }
+    const allowed = { ...saved, decision: "allow" as const, approval_id: null, reviewer }
+    assert.deepInclude(currentDecision(allowed, null, ruling("require_approval")), {
+      decision: "allow",
+      approval_id: null,
+      decision_source: "model",
+      reviewer
+    })
+    const rejected = currentDecision(allowed, null, ruling("reject"))
+    assert.deepInclude(rejected, { decision: "reject", decision_source: "rule" })
+    assert.notProperty(rejected, "reviewer")
   })
 })
 

@@ -37,7 +37,8 @@ const ruling: Ruling = {
     escalation_seconds: null,
     timeout_action: "reject",
     self_approval: false,
-    quorum: [{ count: 1, group: null }]
+    quorum: [{ count: 1, group: null }],
+    require_comment: "never"
   },
   retry_unknown: false
 }

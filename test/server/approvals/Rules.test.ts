@@ -33,7 +33,9 @@ layer(service(), { excludeTestServices: true })("Rules", (it) => {
         timeout_action: "reject",
         self_approval: false,
         quorum: [{ count: 1, group: null }],
+        require_comment: "never",
         retry_unknown: false,
+        reviewer: null,
         reason: "",
         summary_template: null
       })

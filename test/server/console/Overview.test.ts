@@ -405,6 +405,7 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Overview
             approvals: { escalated: 0, due_soon: 0, next_due_at: null, unknown_executions: 0 },
             endpoints: [],
             collector: null,
+            reviewers: [],
             limits: []
           })
           yield* fail(mine.org_id, orders, 30, 5)

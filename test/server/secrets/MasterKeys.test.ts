@@ -470,6 +470,7 @@ const unsealedColumns = [
   "run_metadata.digest",
   "datasets.content_state",
   "email_verification_links.token_digest",
+  "invitation_links.token_digest",
   "idempotency_keys.fingerprint"
 ]
 

@@ -58,6 +58,7 @@ const textOf = (text: string, node: unknown): string =>
 const known: Readonly<Record<string, readonly [count: number, reason: string]>> = {
   "approvals/Approvals/transitionRows.ts": [1, "candidates: organizations with due approvals"],
   "approvals/Deadlines.ts": [1, "the next deadline of all organizations"],
+  "approvals/Reviewers/rows.ts": [1, "candidates: reviewer models without a lease"],
   "approvals/SessionEvents.ts": [1, "inserts rows, each with its organization"],
   "approvals/SessionStream/rows.ts": [1, "reads the followed sessions of this replica"],
   "approvals/Sessions/rows.ts": [1, "inserts rows, each with its organization"],
@@ -103,9 +104,17 @@ const knownLocks: Readonly<Record<string, readonly [count: number, reason: strin
     "one runs after the lock of its session, the other is a variable that lockOnNode gets"
   ],
   "approvals/Hooks/rows.ts": [2, "one follows a write of its transaction; the other locks what it updates"],
+  "approvals/ReviewerDecisions.ts": [1, "follows the lock of the session"],
+  "approvals/Reviewers/answerRows.ts": [
+    1,
+    "locks what its row belongs to, and inserts the row in the same statement"
+  ],
+  "approvals/Reviewers/rows.ts": [1, "locks what it updates"],
   "approvals/Rules/lockRules.ts": [1, "follows a write of its transaction"],
   "console/ConsoleSessions/rows.ts": [1, "keys are on every node"],
   "console/Search/SearchIndex.ts": [2, "both follow a write of their transaction"],
+  "delivery/Delivery/Replay.ts": [1, "locks what it updates"],
+  "notifications/Invitations/rows.ts": [1, "locks what it updates"],
   "deletion/RowRetention.ts": [
     3,
     "one locks keys, which are on every node; the others lock what they delete and update"
@@ -158,6 +167,22 @@ describe("Statements on a cluster", () => {
     assert.deepStrictEqual(
       counts,
       Object.fromEntries(Object.entries(knownLocks).map(([file, [count]]) => [file, count]))
+    )
+  })
+
+  it("no statement has a subquery among the values that it inserts: a cluster refuses it", () => {
+    const hasSubquery = /\bVALUES \((?:(?!\b(?:ON CONFLICT|RETURNING)\b).)*\( ?SELECT\b/
+    assert.deepStrictEqual(
+      countBy(({ text }) => hasSubquery.test(text)),
+      {}
+    )
+  })
+
+  it("no statement sets a column to a CASE of a value, which a cluster sends to its nodes as another one", () => {
+    const setsCase = /\bUPDATE\b.*\bSET\b(?:(?!\bWHERE\b).)*\bCASE (?!WHEN\b)/
+    assert.deepStrictEqual(
+      countBy(({ text }) => setsCase.test(text)),
+      {}
     )
   })
 

@@ -27,6 +27,46 @@ const tests = (file: string, ...names: ReadonlyArray<string>): ReadonlyArray<Pro
 
 export const guarantees: ReadonlyArray<Guarantee> = [
   {
+    promise: "A reviewer model decides only new steps",
+    proofs: [
+      ...tests(
+        "test/domain/approvals/Reviewer/reviewerStanding",
+        "reviewerStanding > the right to approve is earned by the last decision that the bound needs, and not before",
+        "reviewerStanding > a disagreement never gives a right, and an agreement never takes one"
+      ),
+      ...tests(
+        "test/domain/approvals/Reviewer/reviewerDecision",
+        "reasonNotToAsk > *",
+        "decisionOfAnswer > an answer decides only what was earned for its kind, and unsure decides nothing"
+      ),
+      ...tests(
+        "test/server/approvals/ReviewerDecisions",
+        "ReviewerDecisions > in a shared statement, a reviewer that is stopped while its model answers decides nothing",
+        "ReviewerDecisions > in a transaction, a reviewer that is stopped while its model answers decides nothing",
+        "ReviewerDecisions > a release that becomes live while the model answers does not get its decision",
+        "ReviewerDecisions > a step that is submitted twice at once is decided once",
+        "ReviewerDecisions > the sample is the share of the rule"
+      )
+    ]
+  },
+  {
+    promise: "The answer of a reviewer model about a waiting step",
+    proofs: [
+      ...tests(
+        "test/server/approvals/Reviewers",
+        "Reviewer models > have no word in any answer of the API before people have decided",
+        "Reviewer models > get the arguments as data: in one message, without tools, and never as instructions",
+        "Reviewer models > neither get nor leave secrets",
+        "Reviewer models > are asked as often as their limits of a day allow, and from midnight on again",
+        "Reviewer models > never delay a step: one that waits for the model is answered at once"
+      ),
+      ...tests(
+        "test/server/approvals/Reviewers/replicas",
+        "Reviewer models › two replicas > ask once about each step, whichever replica it was submitted to"
+      )
+    ]
+  },
+  {
     promise: "A rule allows no more steps",
     proofs: [
       ...tests(
@@ -280,6 +320,21 @@ export const guarantees: ReadonlyArray<Guarantee> = [
       ...tests(
         "test/server/approvals/Approvals",
         "* > a key cannot approve its own request through keys that it created"
+      )
+    ]
+  },
+  {
+    promise: "A decision of a person has the comment that its rule asks for",
+    proofs: [
+      ...tests(
+        "test/domain/approvals/ApprovalState",
+        "* > a decision without the comment that the rule asks for changes nothing"
+      ),
+      ...tests(
+        "test/server/approvals/Approvals/requiredComments",
+        "* > each approval of a quorum needs its own comment",
+        "* > the rule under which the approval was requested counts, not the one of today",
+        "* > several approvals at once: those whose rule asks for a comment stay pending without one"
       )
     ]
   },

@@ -35,6 +35,8 @@ export interface Collector {
   readonly spans: () => ReadonlyArray<ReadSpan>
   /** Completes when this many requests have arrived. */
   readonly arrived: (count: number) => Effect.Effect<void>
+  /** Completes when this many spans have arrived, in however many requests, or a request that violates OTLP. */
+  readonly spansArrived: (count: number) => Effect.Effect<void>
   /** Sets the responses from now on. */
   readonly answer: (next: CollectorResponse | ReadonlyArray<CollectorResponse>) => void
 }
@@ -114,22 +116,25 @@ export const startCollector = (
           server.close()
         })
     )
+    const spans = () => exports.flatMap((one) => one.spans)
+    const holds = (isReached: () => boolean): Effect.Effect<void> =>
+      Effect.callback((resume) => {
+        const look = () => {
+          if (!isReached()) return
+          waiting.delete(look)
+          resume(Effect.void)
+        }
+        waiting.add(look)
+        look()
+        return Effect.sync(() => void waiting.delete(look))
+      })
     return {
       url: `http://127.0.0.1:${port}`,
       exports,
       faults,
-      spans: () => exports.flatMap(({ spans }) => spans),
-      arrived: (count) =>
-        Effect.callback((resume) => {
-          const look = () => {
-            if (exports.length + faults.length < count) return
-            waiting.delete(look)
-            resume(Effect.void)
-          }
-          waiting.add(look)
-          look()
-          return Effect.sync(() => void waiting.delete(look))
-        }),
+      spans,
+      arrived: (count) => holds(() => exports.length + faults.length >= count),
+      spansArrived: (count) => holds(() => faults.length > 0 || spans().length >= count),
       answer: (next) => {
         script = listOf(next)
       }

@@ -31,6 +31,7 @@ const growing: ReadonlyArray<GrowingTable> = [
   { name: "approvals", where: "status <> 'pending'" },
   { name: "approvals", where: "status = 'pending'", atMost: 1_000 },
   { name: "approval_messages" },
+  { name: "reviewer_answers" },
   { name: "approval_events" },
   { name: "grants", atMost: BY_HAND, columns: { ended_at: "created_at", end_reason: "'revoked'" } },
   // As many as an organization may have.
@@ -82,7 +83,8 @@ const COPIED = [
   "aud",
   "ndl",
   "tdl",
-  "clm"
+  "clm",
+  "rva"
 ]
 
 /** `id` of copy `n`: created so many milliseconds earlier. */

@@ -151,6 +151,26 @@ export const requests: Readonly<
     body: { rules: [{ id: ids.rule, effect: "reject", task_id: ids.task }] }
   }),
   "approvalRules.removeShadow": () => ({}),
+  "reviewers.list": () => ({}),
+  "reviewers.create": () => ({ body: { name: "another", provider: { kind: "examples" }, tools: ["*"] } }),
+  "reviewers.get": ({ ids }) => ({ params: { task_id: ids.reviewer } }),
+  "reviewers.update": ({ ids }) => ({ params: { task_id: ids.reviewer }, body: { daily_calls: 10 } }),
+  "reviewers.answers": ({ ids }) => ({
+    params: { task_id: ids.reviewer },
+    query: { approval_id: ids.approval }
+  }),
+  "reviewers.backtest": ({ ids }) => ({
+    params: { task_id: ids.reviewer },
+    body: { min_lower_bound: 0.9, max_false_approvals: 0.05 }
+  }),
+  "reviewers.promote": ({ ids }) => ({ params: { task_id: ids.reviewer }, body: {} }),
+  "reviewers.stop": ({ ids }) => ({ params: { task_id: ids.reviewer } }),
+  // Stops a reviewer that is not stopped.
+  "reviewers.markWrong": ({ ids }) => ({
+    params: { task_id: ids.reviewer, answer_id: ids.reviewer_answer }
+  }),
+  "reviewers.restore": ({ ids }) => ({ params: { task_id: ids.reviewer } }),
+  "reviewers.remove": ({ ids }) => ({ params: { task_id: ids.spare_reviewer } }),
   "feedbackSettings.get": () => ({}),
   "feedbackSettings.replace": () => ({ body: { allowed_origins: ["https://app.example.com"] } }),
   "redactionSettings.get": () => ({}),
@@ -193,6 +213,9 @@ export const requests: Readonly<
   "apiKeys.update": ({ ids }) => ({ params: { id: ids.spare_key }, body: { name: "renamed" } }),
   "apiKeys.verifyEmail": ({ ids }) => ({ params: { id: ids.spare_key } }),
   "apiKeys.revoke": ({ ids }) => ({ params: { id: ids.spare_key } }),
+  "invitations.list": () => ({}),
+  "invitations.create": () => ({ body: { name: "guest", preset: "reviewer", email: "guest@example.org" } }),
+  "invitations.revoke": ({ ids }) => ({ params: { id: ids.invitation } }),
   "events.list": () => ({ query: { type: "approval.requested" } }),
   "auditLog.list": ({ ids }) => ({ query: { target_id: ids.task, actor_id: ids.spare_key } }),
   "auditLog.export": () => ({}),

@@ -1,6 +1,7 @@
 import { assert } from "@effect/vitest"
 import { Effect, type Redacted } from "effect"
-import { type DatasetId, type SessionId, StepId } from "../../../src/domain/Ids.ts"
+import { SqlClient } from "effect/sql"
+import { type DatasetId, ReviewerAnswerId, type SessionId, StepId } from "../../../src/domain/Ids.ts"
 import { Spans } from "../../../src/server/telemetry/Spans.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { eventually } from "../eventually.ts"
@@ -11,8 +12,10 @@ import { sortingTask, createSortingTask } from "../tasks.ts"
 /** No process listens here, so that requests fail immediately. */
 const CLOSED_PORT_URL = "http://127.0.0.1:9/hook"
 
-/** Settings that `seedOneOfEach` requires: one attempt per delivery, no cooldown, frequent export of spans. */
+/** Settings that `seedOneOfEach` requires: one attempt per delivery, no cooldown, frequent export of spans, a mail server that is away. */
 export const seedEnvironment = {
+  COUNTERSIGN_SMTP_URL: "smtp://127.0.0.1:9",
+  COUNTERSIGN_MAIL_FROM: "countersign@example.org",
   COUNTERSIGN_NOTIFY_RETRY_SECONDS: "0",
   COUNTERSIGN_NOTIFY_COOLDOWN_AFTER: "1000",
   COUNTERSIGN_TELEMETRY_FLUSH_SECONDS: "1"
@@ -160,6 +163,38 @@ export const seedOneOfEach = Effect.fnUntraced(function* (organization: string) 
   const unknown = yield* claim(crashed.session_id, "unknown")
   yield* agent.sessions.close({ params: { id: crashed.session_id } })
   const toClose = yield* agent.sessions.create({ payload: {} })
+  const invitation = yield* admin.invitations.create({
+    payload: { name: "invited", preset: "reviewer", email: "invited@example.org" }
+  })
+  // As if the person had read the request.
+  const sql = yield* SqlClient.SqlClient
+  yield* sql`UPDATE approvals SET requested_at = requested_at - interval '1 minute' WHERE approval_id = ${granted}`
+  const newReviewer = { name: "Payments", provider: { kind: "examples" }, tools: ["pay"] } as const
+  const reviewer = yield* admin.reviewers.create({ payload: newReviewer })
+  // As if it had decided a step: it has earned nothing.
+  const reviewerAnswer = yield* ReviewerAnswerId.generate
+  yield* sql`
+    INSERT INTO reviewer_answers (
+      org_id, answer_id, task_id, release_id, session_id, step_id, tool, band, mode, answer, reason, calls, tokens, requested_at, created_at
+    )
+    SELECT
+      org_id, ${reviewerAnswer}, task_id, live_release_id, ${session_id}, 'claimed', 'read', 0, 'decided', 'approve', '', 1, 10,
+      created_at, created_at
+    FROM tasks
+    WHERE task_id = ${reviewer.task_id}
+  `
+  yield* sql`
+    INSERT INTO reviewer_answers (
+      org_id, answer_id, task_id, release_id, session_id, step_id, approval_id, tool, band, mode, answer, reason, calls, tokens,
+      requested_at, created_at, verdict, decided_at, counted
+    )
+    SELECT
+      org_id, ${`rva_${String(granted).slice(4)}`}, ${reviewer.task_id}, ${reviewer.release_id}, session_id, step_id, approval_id, tool, 0,
+      'shadow', 'approve', '', 1, 1, requested_at, requested_at, 'approve', decided_at, true
+    FROM approvals
+    WHERE approval_id = ${granted}
+  `
+  const spareReviewer = yield* admin.reviewers.create({ payload: newReviewer })
   const spare = yield* admin.apiKeys.create({ payload: { name: "spare", preset: "runtime" } })
 
   return {
@@ -190,6 +225,7 @@ export const seedOneOfEach = Effect.fnUntraced(function* (organization: string) 
       endpoint: endpoint.id,
       delivery: delivery.id,
       destination: destination.id,
+      invitation: invitation.id,
       batch: batches.find(({ status }) => status === "failed")?.id ?? assert.fail("a batch"),
       rule: made[1]?.id ?? assert.fail("a rule"),
       session: session_id,
@@ -198,7 +234,10 @@ export const seedOneOfEach = Effect.fnUntraced(function* (organization: string) 
       grant: grant?.grant_id ?? assert.fail("a grant"),
       claim: claimed.id,
       unknown_claim: unknown.id,
-      spare_key: spare.key.id
+      spare_key: spare.key.id,
+      reviewer: reviewer.task_id,
+      reviewer_answer: reviewerAnswer,
+      spare_reviewer: spareReviewer.task_id
     }
   }
 })

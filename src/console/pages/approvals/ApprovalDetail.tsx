@@ -1,6 +1,6 @@
 import { Effect } from "effect"
 import { Atom } from "effect/reactivity"
-import { useEffect, useRef, useState } from "react"
+import { lazy, Suspense, useEffect, useRef, useState } from "react"
 import type { InboxItem } from "../../../api/Console.ts"
 import type { Approval, Decision } from "../../../domain/approvals/Approval.ts"
 import { describeProgress } from "../../../domain/approvals/Quorum.ts"
@@ -28,7 +28,7 @@ import { useAction } from "../../ui/useAction.ts"
 import { useKeyboardShortcuts } from "../../ui/useKeyboardShortcuts.ts"
 import { type DecisionExtras, DecideForm } from "./DecideForm.tsx"
 import { ApprovalProperties } from "./ApprovalProperties.tsx"
-import { HistorySection, RequestSection } from "./ContextSection.tsx"
+import { ChangesSection, HistorySection, RequestSection } from "./ContextSection.tsx"
 import { ApprovalHeading } from "./ApprovalHeading.tsx"
 import { DeadlineBar } from "./DeadlineBar.tsx"
 import { ClosedReason } from "./ClosedReason.tsx"
@@ -37,6 +37,10 @@ import { ApprovalStatusBadge } from "./ApprovalStatusBadge.tsx"
 import { ProposalSection } from "./ProposalSection.tsx"
 import { UnknownApproval } from "./UnknownApproval.tsx"
 import { verdictOf } from "./verdictOf.ts"
+
+const ReviewerSection = lazy(async () => ({
+  default: (await import("./ReviewerSection.tsx")).ReviewerSection
+}))
 
 /** The most characters of a tool in a toast. */
 const MAX_TOOL = 60
@@ -221,6 +225,7 @@ const LoadedApproval = ({
         <h3>Arguments</h3>
         <JsonTree label="Arguments" value={approval.arguments} unfolded={reading.isUnfolded} />
       </section>
+      <ChangesSection approval={approval} />
       <RequestSection approval={approval} />
       {approval.proposal === null ? null : (
         <ProposalSection
@@ -232,6 +237,11 @@ const LoadedApproval = ({
         approval={approval}
         newest={Math.max(snapshot?.line?.newest_question ?? 0, snapshot?.line?.newest_answer ?? 0)}
       />
+      {approval.decision_source === "human" ? (
+        <Suspense>
+          <ReviewerSection approval_id={id} />
+        </Suspense>
+      ) : null}
       <HistorySection approval={approval} />
       <ApprovalProperties approval={approval} />
       {approval.status !== "pending" || !canDecide ? null : (
@@ -242,6 +252,7 @@ const LoadedApproval = ({
           reading={reading}
           onShowMore={showMore}
           canApprove={obstacle === undefined}
+          requirement={approval.require_comment}
           canGrant={approval.approvals_required === 1}
           pending={decide.pending}
           comment={comment}

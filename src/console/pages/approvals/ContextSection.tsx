@@ -1,6 +1,6 @@
-import { Option, Result, Schema } from "effect"
+import { Option, type Schema } from "effect"
 import { AsyncResult, Atom } from "effect/reactivity"
-import { useEffect, useEffectEvent } from "react"
+import { lazy, Suspense, useEffect, useEffectEvent, useMemo } from "react"
 import {
   type ApprovalContext,
   type ContextOutcome as ContextOutcomeModel,
@@ -11,7 +11,6 @@ import {
 import type { Approval } from "../../../domain/approvals/Approval.ts"
 import type { RuleEffect } from "../../../domain/approvals/ApprovalRule.ts"
 import type { ApprovalId } from "../../../domain/Ids.ts"
-import { JsonValue } from "../../../domain/json/JsonValue.ts"
 import { usePageTitle } from "../../app/PageTitle.tsx"
 import { Link, withQuery } from "../../app/router.tsx"
 import { refresh, useAtomValue } from "../../state/atoms.ts"
@@ -19,6 +18,7 @@ import { consoleClient } from "../../state/consoleClient.ts"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
 import { Badge } from "../../ui/Badge.tsx"
 import { JsonTree } from "../../ui/JsonTree.tsx"
+import { parseStored } from "../../ui/jsonText.ts"
 import { summarizeJson } from "../../ui/summarizeJson.ts"
 import { formatSeconds, TimeOfDay } from "../../ui/Time.tsx"
 import { describeCondition } from "../rules/ConditionDraft.ts"
@@ -29,12 +29,6 @@ import { findRelatedValues } from "./relatedValues.ts"
 const contextAtom = Atom.family((id: ApprovalId) =>
   Atom.make(consoleClient.inbox.context({ params: { id } }))
 )
-
-const decodeJson = Schema.decodeUnknownResult(Schema.fromJsonString(JsonValue))
-
-/** A value from its JSON text; undefined if there is none. */
-const parse = (text: string | null): Schema.Json | undefined =>
-  text === null ? undefined : Result.getOrUndefined(decodeJson(text))
 
 /** The polling interval while the tool of an allowed step has no outcome, in milliseconds, and the most polls. */
 const OUTCOME_INTERVAL_MS = 3_000
@@ -72,6 +66,40 @@ export const RequestSection = ({ approval }: { readonly approval: Approval }) =>
     <AsyncContent result={result} atom={atom}>
       {(context) => <LoadedRequest approval={approval} context={context} />}
     </AsyncContent>
+  )
+}
+
+/** An approval can be read and decided without the comparison. */
+const TextChanges = lazy(() =>
+  import("./TextChanges.tsx").catch(() => ({
+    default: () => <p className="quiet">The comparison of changed texts could not be loaded.</p>
+  }))
+)
+
+/** The lines by which long texts of the arguments differ from those that they replace. Nothing is loaded for arguments without line breaks. */
+export const ChangesSection = ({
+  approval: { approval_id, arguments: args, tool }
+}: {
+  readonly approval: Approval
+}) => {
+  const context = Option.getOrUndefined(AsyncResult.value(useAtomValue(contextAtom(approval_id))))
+  const hasLines = useMemo(() => args !== undefined && JSON.stringify(args).includes(String.raw`\n`), [args])
+  const earlier = context?.session?.earlier_steps
+  const steps = useMemo(
+    () =>
+      (earlier ?? [])
+        .filter((step) => step.tool === tool)
+        .map(({ arguments_json, requested_at, step_id }) => ({
+          step_id,
+          requested_at,
+          args: parseStored(arguments_json)
+        })),
+    [earlier, tool]
+  )
+  return args === undefined || !hasLines ? null : (
+    <Suspense fallback={null}>
+      <TextChanges args={args} steps={steps} />
+    </Suspense>
   )
 }
 
@@ -234,7 +262,7 @@ const RelatedValues = ({
     steps.map(({ arguments_json, outcome, tool }) => ({
       tool,
       values: [arguments_json, outcome?.result_json ?? null].flatMap((text) => {
-        const value = parse(text)
+        const value = parseStored(text)
         return value === undefined ? [] : [value]
       })
     }))
@@ -268,7 +296,7 @@ const decisions = {
 
 const Earlier = ({ step }: { readonly step: EarlierStep }) => {
   const [tone, text] = decisions[step.decision]
-  const args = parse(step.arguments_json)
+  const args = parseStored(step.arguments_json)
   return (
     <li>
       <p className="earlier-step-head">
@@ -291,7 +319,7 @@ const Earlier = ({ step }: { readonly step: EarlierStep }) => {
 }
 
 const Outcome = ({ outcome }: { readonly outcome: ContextOutcomeModel }) => {
-  const result = parse(outcome.result_json)
+  const result = parseStored(outcome.result_json)
   return (
     <>
       {outcome.status === "failed" ? (

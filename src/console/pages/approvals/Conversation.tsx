@@ -8,7 +8,7 @@ import { hasVisibleText } from "../../../domain/VisibleText.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { refresh, useAtomValue } from "../../state/atoms.ts"
 import { applyApproval } from "../../state/inbox.ts"
-import { useKeptWork } from "../../state/keptWork.ts"
+import { useKeptText } from "../../state/keptWork.ts"
 import { useSession } from "../../state/session.ts"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
 import { Button } from "../../ui/Button.tsx"
@@ -70,13 +70,7 @@ const MessageList = ({ messages }: { readonly messages: ReadonlyArray<ApprovalMe
 )
 
 const MessageForm = ({ id, onSent }: { readonly id: ApprovalId; readonly onSent: () => void }) => {
-  const kept = useKeptWork({
-    name: `message ${id}`,
-    base: "",
-    initial: () => "",
-    toStored: (text: string) => (text === "" ? undefined : text),
-    restore: (stored) => (typeof stored === "string" ? stored : undefined)
-  })
+  const kept = useKeptText(`message ${id}`)
   const send = useAction((text: string) =>
     apiClient.approvals.sendMessage({ params: { id }, payload: { text } }).pipe(
       Effect.tapError((error) =>

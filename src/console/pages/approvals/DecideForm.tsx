@@ -1,7 +1,7 @@
 import { Result, type Schema } from "effect"
 import { useEffect, useRef, useState } from "react"
 import type { JsonObject } from "../../../domain/tasks/Dataset.ts"
-import type { Decision } from "../../../domain/approvals/Approval.ts"
+import { type CommentRequirement, type Decision, needsComment } from "../../../domain/approvals/Approval.ts"
 import { hasVisibleText } from "../../../domain/VisibleText.ts"
 import { Button } from "../../ui/Button.tsx"
 import { CommentForm } from "../../ui/CommentForm.tsx"
@@ -26,7 +26,7 @@ export interface DecisionExtras {
 
 /**
  * The buttons of the verdicts; after a choice, a comment field and the final submit. A rejection can propose other arguments, an approval can
- * allow further steps, and requested changes need the comment. On a phone it sticks to the bottom.
+ * allow further steps. Requested changes need the comment, and so does any decision for which the rule asks for one. On a phone it sticks to the bottom.
  */
 export const DecideForm = ({
   canApprove,
@@ -40,6 +40,7 @@ export const DecideForm = ({
   onVerdict,
   pending,
   reading,
+  requirement,
   stepArguments,
   verdict
 }: {
@@ -52,6 +53,8 @@ export const DecideForm = ({
   /** The comment so far. The page keeps it, also if another person decides first. */
   readonly comment: string
   readonly onComment: (comment: string) => void
+  /** The decisions with which the rule asks for a comment. */
+  readonly requirement: CommentRequirement
   /** Who else decides, or why this key cannot approve. */
   readonly note: string | undefined
   /** How much of the arguments was on the screen. */
@@ -101,7 +104,8 @@ export const DecideForm = ({
   }
   const { kind, label } = choices[verdict]
   const original = verdict === "approve" ? undefined : proposableArguments(stepArguments)
-  const lacksInstruction = verdict === "request_changes" && !hasVisibleText(comment)
+  const isCommentRequired = needsComment(requirement, verdict)
+  const lacksComment = isCommentRequired && !hasVisibleText(comment)
   const proposal =
     original === undefined || proposalText === undefined ? undefined : readProposal(proposalText, original)
   const grantOf = (text: string) =>
@@ -111,13 +115,18 @@ export const DecideForm = ({
   const grant = grantOf(comment)
   return (
     <CommentForm
-      label={verdict === "request_changes" ? "What the agent has to change" : "Comment (optional)"}
+      label={
+        verdict === "request_changes"
+          ? "What the agent has to change"
+          : isCommentRequired
+            ? "Comment (required by the rule)"
+            : "Comment (optional)"
+      }
+      required={isCommentRequired}
       action={label}
       kind={kind}
       pending={pending}
-      disabled={
-        lacksInstruction || [proposal, grant].some((one) => one !== undefined && Result.isFailure(one))
-      }
+      disabled={lacksComment || [proposal, grant].some((one) => one !== undefined && Result.isFailure(one))}
       comment={comment}
       onChange={onComment}
       onBack={() => onVerdict(undefined)}

@@ -21,7 +21,7 @@ import { SelectionBar } from "../../ui/selection/SelectionBar.tsx"
 import { useReviewList } from "../../ui/selection/useReviewList.ts"
 import { EndedApprovals } from "./batch/EndedApprovals.tsx"
 import { useSelectedApprovals } from "./batch/useSelectedApprovals.ts"
-import { countParts, filterApprovals, inboxQuery } from "./filterApprovals.ts"
+import { countParts, DEFAULT_COLUMNS, filterApprovals, inboxQuery, orderName } from "./filterApprovals.ts"
 import { InboxToolbar } from "./InboxToolbar.tsx"
 import { PendingList } from "./PendingList.tsx"
 import { useHeldArrivals } from "./useHeldArrivals.ts"
@@ -44,7 +44,7 @@ export default function Inbox({ params }: PageProps) {
   const inbox = useAtomValue(inboxAtom)
   const [query, setQuery] = useQueryState(inboxQuery)
   const [closed] = useQueryState(closedQuery)
-  const { group, sort, text = "" } = query
+  const { columns = DEFAULT_COLUMNS, group, sort, text = "" } = query
   const tab = query.tab ?? "pending"
   const session = useSession()
   const canDecide = session.scopes.includes("approvals.decide")
@@ -140,7 +140,7 @@ export default function Inbox({ params }: PageProps) {
         {/* One element: screen readers announce changes of an element that exists, not a new one. */}
         <span role="status" className={inbox.phase === "live" ? "live" : "live off"}>
           {inbox.phase === "live"
-            ? `Live · sorted by ${sort === undefined ? "deadline" : sort === "tool" ? "tool" : "age"}`
+            ? `Live · sorted by ${orderName(sort)}`
             : inbox.phase === "loading"
               ? "Connecting…"
               : "Reconnecting… Data shown may be stale."}
@@ -166,6 +166,8 @@ export default function Inbox({ params }: PageProps) {
               onGroup={(by) => setQuery({ group: by })}
               sort={sort}
               onSort={(by) => setQuery({ sort: by })}
+              columns={columns}
+              onColumns={(shown) => setQuery({ columns: shown })}
             />
           )}
           {tab === "closed" ? (
@@ -196,6 +198,8 @@ export default function Inbox({ params }: PageProps) {
           ) : (
             <PendingList
               groups={groups}
+              columns={columns}
+              order={orderName(sort)}
               selected={selected}
               marked={selection.ids}
               onSelect={go}

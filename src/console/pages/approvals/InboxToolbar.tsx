@@ -4,24 +4,28 @@ import { SearchField } from "../../ui/SearchField.tsx"
 import { SelectField } from "../../ui/SelectField.tsx"
 import { Tabs } from "../../ui/Tabs.tsx"
 import { Toolbar } from "../../ui/Toolbar.tsx"
-import type { InboxGroup, InboxOrder, InboxPart } from "./filterApprovals.ts"
+import { ColumnsField } from "./ColumnsField.tsx"
+import type { InboxColumn, InboxGroup, InboxOrder, InboxPart } from "./filterApprovals.ts"
 
 const partLabels = { mine: "Mine", all: "All", admins: "Admins" } as const
 
 /** The page has all pending approvals: no request follows. Browsers limit how often a page writes its address. */
-const FILTER_DELAY_MS = 30
+const FILTER_DELAY_MS = 10
 
 const orders = [
   ["newest", "Newest first"],
   ["oldest", "Oldest first"],
-  ["tool", "By tool"]
+  ["tool", "By tool"],
+  ["amount", "By amount"]
 ] as const satisfies ReadonlyArray<readonly [InboxOrder, string]>
 
 /** The filters of the pending approvals. */
 export const InboxToolbar = ({
   canDecide,
+  columns,
   counts,
   group,
+  onColumns,
   onGroup,
   onPart,
   onSearch,
@@ -40,6 +44,8 @@ export const InboxToolbar = ({
   readonly onSearch: (text: string) => void
   readonly sort: InboxOrder | undefined
   readonly onSort: (sort: InboxOrder | undefined) => void
+  readonly columns: ReadonlyArray<InboxColumn>
+  readonly onColumns: (columns: ReadonlyArray<InboxColumn> | undefined) => void
   readonly onGroup: (group: InboxGroup | undefined) => void
 }) => (
   <Toolbar label="Filter of pending approvals">
@@ -69,6 +75,7 @@ export const InboxToolbar = ({
       ]}
     />
     <SelectField label="Sort by" none="By deadline" options={orders} value={sort} onChange={onSort} />
+    <ColumnsField columns={columns} onChange={onColumns} />
     <label className="check inbox-advance">
       <input
         type="checkbox"

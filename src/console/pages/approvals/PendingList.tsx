@@ -1,5 +1,5 @@
 import { useVirtualizer } from "@tanstack/react-virtual"
-import { memo, useEffect, useEffectEvent, useMemo, useRef } from "react"
+import { Fragment, memo, type ReactNode, useEffect, useEffectEvent, useMemo, useRef } from "react"
 import type { InboxApproval } from "../../../api/Console.ts"
 import { describeProgress } from "../../../domain/approvals/Quorum.ts"
 import type { ApprovalId } from "../../../domain/Ids.ts"
@@ -10,7 +10,7 @@ import { Badge } from "../../ui/Badge.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { RelativeTime, Countdown } from "../../ui/Time.tsx"
 import { ApprovalLine } from "./ApprovalLine.tsx"
-import type { ApprovalGroup } from "./filterApprovals.ts"
+import { type ApprovalGroup, type InboxColumn, summaryAmount } from "./filterApprovals.ts"
 
 /** The height of a row, and of the heading of a group, in pixels, as in the style sheet. */
 const ROW_HEIGHT = 68
@@ -31,13 +31,19 @@ const toItems = (groups: ReadonlyArray<ApprovalGroup>): ReadonlyArray<Item> => {
 
 /** The pending approvals as a virtualized list box: only visible rows are in the DOM, so ten thousand scroll as smoothly as ten. */
 export const PendingList = ({
+  columns,
   groups,
   marked,
   onExtend,
   onMark,
   onSelect,
+  order,
   selected
 }: {
+  /** The facts that each row shows. */
+  readonly columns: ReadonlyArray<InboxColumn>
+  /** The list's order in a word, for screen readers. */
+  readonly order: string
   readonly groups: ReadonlyArray<ApprovalGroup>
   /** The approval that is open. */
   readonly selected: ApprovalId | undefined
@@ -82,7 +88,7 @@ export const PendingList = ({
       ref={scroller}
       className="pending-list"
       role="listbox"
-      aria-label="Pending approvals, sorted by deadline"
+      aria-label={`Pending approvals, sorted by ${order}`}
       tabIndex={0}
       aria-multiselectable="true"
       aria-activedescendant={rows.some((row) => row.index === index) ? `option-${selected}` : undefined}
@@ -109,6 +115,7 @@ export const PendingList = ({
             <Row
               key={key}
               approval={approval}
+              columns={columns}
               selected={approval.approval_id === selected}
               marked={marked.has(approval.approval_id)}
               onSelect={onSelect}
@@ -127,6 +134,7 @@ export const PendingList = ({
 
 const Row = memo(function Row({
   approval,
+  columns,
   count,
   marked,
   onExtend,
@@ -137,6 +145,7 @@ const Row = memo(function Row({
   start
 }: {
   readonly approval: InboxApproval
+  readonly columns: ReadonlyArray<InboxColumn>
   readonly selected: boolean
   readonly marked: boolean
   readonly onSelect: (id: ApprovalId) => void
@@ -149,7 +158,7 @@ const Row = memo(function Row({
   const session = useSession()
   const progress = describeProgress(approval)
   const { line } = approval
-  const hasSentence = line !== undefined && line.rule_summary !== null
+  const amount = columns.includes("amount") ? summaryAmount(approval) : undefined
   return (
     // oxlint-disable-next-line jsx-a11y/click-events-have-key-events, jsx-a11y/interactive-supports-focus -- the list box has the focus and the page handles the keys
     <div
@@ -187,25 +196,11 @@ const Row = memo(function Row({
       </span>
       <span className="row-main">
         <ApprovalLine tool={approval.tool} line={line} />
+        {amount === undefined ? null : <span className="row-amount">{amount.text}</span>}
       </span>
       <span className="row-more">
         <span className="row-class">
-          {line === undefined ? null : (
-            <>
-              {line.about === null ? null : (
-                <>
-                  <UntrustedText text={line.about} /> ·{" "}
-                </>
-              )}
-              <UntrustedText text={line.requested_by.name} /> ·{" "}
-            </>
-          )}
-          {hasSentence ? (
-            <UntrustedText text={approval.tool} />
-          ) : (
-            <UntrustedText text={approval.action_class} />
-          )}{" "}
-          · <RelativeTime time={approval.requested_at} />
+          <Facts approval={approval} columns={columns} />
         </span>
         {progress === "" ? null : <span className="row-progress">{progress}</span>}
         {findObstacle(approval, session) === "approved" ? <Badge tone="good">You approved</Badge> : null}
@@ -216,8 +211,40 @@ const Row = memo(function Row({
           <Badge tone="quiet">Answer awaited</Badge>
         )}
         {approval.stage === "admin" ? <Badge tone="note">Escalated</Badge> : null}
-        <Countdown from={approval.requested_at} until={approval.expires_at} suffix=" left" />
+        {columns.includes("due") ? (
+          <Countdown from={approval.requested_at} until={approval.expires_at} suffix=" left" />
+        ) : null}
       </span>
     </div>
   )
 })
+
+/** Facts about an approval on one line, with dots between them. */
+const Facts = ({
+  approval: { action_class, line, requested_at, tool },
+  columns
+}: {
+  readonly approval: InboxApproval
+  readonly columns: ReadonlyArray<InboxColumn>
+}) => {
+  const hasSentence = line !== undefined && line.rule_summary !== null
+  const facts: ReadonlyArray<readonly [InboxColumn, ReactNode]> = [
+    ...(line === undefined || line.about === null
+      ? []
+      : [["session", <UntrustedText key="text" text={line.about} />] as const]),
+    ...(line === undefined
+      ? []
+      : [["requester", <UntrustedText key="text" text={line.requested_by.name} />] as const]),
+    // The first line has the tool if there is no sentence.
+    ["tool", <UntrustedText key="text" text={hasSentence ? tool : action_class} />],
+    ["age", <RelativeTime key="time" time={requested_at} />]
+  ]
+  return facts
+    .filter(([column]) => columns.includes(column))
+    .map(([column, fact], index) => (
+      <Fragment key={column}>
+        {index === 0 ? null : " · "}
+        {fact}
+      </Fragment>
+    ))
+}

@@ -1,8 +1,9 @@
 /** The approvals of the inbox that are listed: which part, matching which words, in which groups. */
-import { DateTime, Schema } from "effect"
+import { DateTime, Schema, SchemaTransformation } from "effect"
 import type { ConsoleSession, InboxApproval } from "../../../api/Console.ts"
 import { findObstacle } from "../../state/findObstacle.ts"
 import { defineQuery, QueryText } from "../../state/queryState.ts"
+import { type Amount, amountOf } from "./amountOf.ts"
 
 /** `mine`: approvals that the signed-in key can approve. `admins`: escalated ones. */
 export const InboxPart = Schema.Literals(["mine", "all", "admins"])
@@ -13,8 +14,30 @@ export const InboxGroup = Schema.Literals(["tool", "session"])
 export type InboxGroup = typeof InboxGroup.Type
 
 /** The order of the list, besides by deadline. */
-export const InboxOrder = Schema.Literals(["newest", "oldest", "tool"])
+export const InboxOrder = Schema.Literals(["newest", "oldest", "tool", "amount"])
 export type InboxOrder = typeof InboxOrder.Type
+
+/** A fact that rows of the list can show besides the effect of the step, in the order in which they are named. */
+export const InboxColumn = Schema.Literals(["amount", "session", "requester", "tool", "age", "due"])
+export type InboxColumn = typeof InboxColumn.Type
+
+/** The facts that rows show unless the address names others. */
+export const DEFAULT_COLUMNS: ReadonlyArray<InboxColumn> = ["session", "requester", "tool", "age", "due"]
+
+/** Columns in one text, such as `amount,due`. */
+const InboxColumns = Schema.String.pipe(
+  Schema.decodeTo(
+    Schema.Array(Schema.String),
+    SchemaTransformation.transform({
+      decode: (text): ReadonlyArray<string> => (text === "" ? [] : text.split(",")),
+      encode: (columns: ReadonlyArray<string>) => columns.join(",")
+    })
+  ),
+  Schema.decodeTo(
+    Schema.Array(InboxColumn),
+    SchemaTransformation.passthroughSupertype<ReadonlyArray<InboxColumn>, ReadonlyArray<string>>()
+  )
+)
 
 /** The state of the approvals page in its address. */
 export const inboxQuery = defineQuery({
@@ -22,7 +45,8 @@ export const inboxQuery = defineQuery({
   show: InboxPart,
   text: QueryText,
   group: InboxGroup,
-  sort: InboxOrder
+  sort: InboxOrder,
+  columns: InboxColumns
 })
 
 type Reader = Pick<ConsoleSession, "groups" | "key" | "scopes">
@@ -77,11 +101,31 @@ export const countParts = (
 
 const requested = ({ requested_at }: InboxApproval): number => DateTime.toEpochMillis(requested_at)
 
+/** The amount of the rule's summary; an approval is immutable, so it is found once. Undefined: there is none. */
+export const summaryAmount = (approval: InboxApproval): Amount | undefined => {
+  const known = amounts.get(approval)
+  if (known !== undefined) return known.amount
+  const summary = approval.line?.rule_summary
+  const amount = typeof summary === "string" ? amountOf(summary) : undefined
+  amounts.set(approval, { amount })
+  return amount
+}
+const amounts = new WeakMap<InboxApproval, { readonly amount: Amount | undefined }>()
+
+/** Approvals without an amount come last. */
+const valueOf = (approval: InboxApproval): number =>
+  summaryAmount(approval)?.value ?? Number.NEGATIVE_INFINITY
+
 const orders: Readonly<Record<InboxOrder, (a: InboxApproval, b: InboxApproval) => number>> = {
   newest: (a, b) => requested(b) - requested(a),
   oldest: (a, b) => requested(a) - requested(b),
-  tool: (a, b) => (a.tool < b.tool ? -1 : Number(a.tool > b.tool))
+  tool: (a, b) => (a.tool < b.tool ? -1 : Number(a.tool > b.tool)),
+  amount: (a, b) => (valueOf(a) > valueOf(b) ? -1 : Number(valueOf(a) < valueOf(b)))
 }
+
+/** The list's order in a word. */
+export const orderName = (sort: InboxOrder | undefined): string =>
+  sort === undefined ? "deadline" : sort === "tool" || sort === "amount" ? sort : "age"
 
 const groupKey = (approval: InboxApproval, group: InboxGroup): string =>
   group === "tool" ? approval.tool : approval.session_id

@@ -25,7 +25,7 @@ import { SavedViews } from "../../ui/SavedViews.tsx"
 import { plainLine } from "../../ui/plainLine.ts"
 import { SelectField } from "../../ui/SelectField.tsx"
 import { SearchField } from "../../ui/SearchField.tsx"
-import { Toolbar } from "../../ui/Toolbar.tsx"
+import { countFilters, Toolbar } from "../../ui/Toolbar.tsx"
 import { useQueryState } from "../../ui/useQueryState.ts"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { AbsoluteTime } from "../../ui/Time.tsx"
@@ -136,7 +136,7 @@ const FilterBar = ({
   readonly filters: Filters
   readonly setQuery: (change: Partial<Filters>, options?: { readonly replace?: boolean }) => void
 }) => (
-  <Toolbar label="Filters">
+  <Toolbar label="Filters" filters={countFilters(action, actor, from, until, text, target, order)}>
     <ActionsFilter chosen={action ?? []} onChange={(chosen) => setQuery({ action: chosen })} />
     <ActorFilter actor={actor} onChange={(chosen) => setQuery({ actor: chosen })} />
     <DayField label="From" day={from} onChange={(day) => setQuery({ from: day })} />
@@ -171,7 +171,7 @@ const ActionsFilter = ({
     onChange(next.length === 0 ? undefined : next)
   }
   return (
-    <details className="actions-filter">
+    <details className="dropdown">
       <summary className="button plain">
         {first === undefined
           ? "All actions"
@@ -179,7 +179,7 @@ const ActionsFilter = ({
             ? auditPhrases[first]
             : `${chosen.length} actions`}
       </summary>
-      <div className="actions-choice card padded">
+      <div className="dropdown-body card padded">
         <div className="row-actions">
           <Button small disabled={chosen.length === 0} onClick={() => onChange(undefined)}>
             All actions

@@ -9,6 +9,9 @@ export const auditPhrases: Readonly<Record<AuditAction, string>> = {
   "key.rights_reduced": "lost rights, and so did an API key of theirs",
   "key.verification_email_requested": "requested a link that verifies the email address of an API key",
   "key.email_verified": "recorded that the email address of an API key was confirmed",
+  "invitation.created": "invited a person",
+  "invitation.revoked": "revoked an invitation",
+  "invitation.accepted": "accepted an invitation",
   "console.signed_in": "signed in to the console",
   "console.signed_out": "signed out of the console",
   "endpoint.created": "created a webhook endpoint",
@@ -28,6 +31,7 @@ export const auditPhrases: Readonly<Record<AuditAction, string>> = {
   "endpoint.verified": "verified a webhook endpoint",
   "endpoint.verification_failed": "sent a challenge that a webhook endpoint did not answer",
   "endpoint.replayed": "replayed failed deliveries of a period",
+  "endpoint.retried": "retried the waiting deliveries of a webhook endpoint",
   "delivery.replayed": "replayed a delivery",
   "destination.created": "added the telemetry collector",
   "destination.content_enabled": "switched on the export of content to the telemetry collector",
@@ -70,7 +74,14 @@ export const auditPhrases: Readonly<Record<AuditAction, string>> = {
   "release.created": "created a release",
   "canary.started": "started a canary",
   "canary.changed": "changed the share of a canary",
-  "canary.stopped": "stopped a canary"
+  "canary.stopped": "stopped a canary",
+  "reviewer.created": "created a reviewer model",
+  "reviewer.updated": "changed a reviewer model",
+  "reviewer.stopped": "stopped a reviewer model",
+  "reviewer.restored": "restored a reviewer model",
+  "reviewer.decision_marked_wrong": "marked a decision of a reviewer model as wrong",
+  "step.approved_by_model": "allowed a step by a reviewer model",
+  "step.rejected_by_model": "rejected a step by a reviewer model"
 }
 
 const isKnown = Schema.is(AuditAction)

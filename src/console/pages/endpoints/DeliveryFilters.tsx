@@ -6,7 +6,7 @@ import { Choice } from "../../ui/Choice.tsx"
 import { Button } from "../../ui/Button.tsx"
 import { DayField } from "../../ui/DayField.tsx"
 import { Tabs } from "../../ui/Tabs.tsx"
-import { Toolbar } from "../../ui/Toolbar.tsx"
+import { countFilters, Toolbar } from "../../ui/Toolbar.tsx"
 import type { SetQuery } from "../../ui/useQueryState.ts"
 import type { QueryState } from "../../state/queryState.ts"
 import { type DeliveryQueryFields, isFiltered } from "./deliveryFilter.ts"
@@ -31,7 +31,7 @@ export const DeliveryFilters = ({
   const codes =
     code === undefined || CODES.includes(code) ? CODES : [...CODES, code].toSorted((a, b) => a - b)
   return (
-    <Toolbar label="Filters of deliveries">
+    <Toolbar label="Filters of deliveries" filters={countFilters(type, code, endpoint, from, to)}>
       <Tabs<LoggedDeliveryStatus | "all">
         label="Delivery status"
         selected={status ?? "all"}
@@ -64,7 +64,7 @@ export const DeliveryFilters = ({
         />
       )}
       <DayField label="From" day={from} onChange={(day) => setQuery({ from: day })} />
-      <DayField label="To" day={to} onChange={(day) => setQuery({ to: day })} />
+      <DayField label="Until" day={to} onChange={(day) => setQuery({ to: day })} />
       {isFiltered(query) ? (
         <Button
           small

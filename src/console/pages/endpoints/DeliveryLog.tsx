@@ -68,7 +68,9 @@ export const DeliveryLog = ({
   return (
     <section className="card" aria-labelledby="deliveries">
       <div className="card-head">
-        <h2 id="deliveries">{only === undefined ? "All deliveries" : "Deliveries"}</h2>
+        <h2 id="deliveries" className={only === undefined ? "visually-hidden" : undefined}>
+          {only === undefined ? "All deliveries" : "Deliveries"}
+        </h2>
         <div className="row-actions">
           {aside}
           <ExportButton path="/deliveries" filter={exportFilter(search)} />
@@ -164,6 +166,7 @@ const Pages = ({
     keys: []
   })
   const last = pages.at(-1)
+  const hasSelectable = shown.some(canReplay)
   return (
     <>
       <div className="delivery-actions">
@@ -180,7 +183,7 @@ const Pages = ({
             Show {added.length === 1 ? "1 new delivery" : `${added.length} new deliveries`}
           </Button>
         )}
-        {shown.some(canReplay) && selection.ids.size === 0 ? (
+        {hasSelectable && selection.ids.size === 0 ? (
           <Button
             small
             pending={isSelecting}
@@ -216,15 +219,17 @@ const Pages = ({
               className={selection.ids.has(delivery.id) ? "row delivery selected" : "row delivery"}
               data-delivery={delivery.id}
             >
-              <span className="delivery-select">
-                {canReplay(delivery) ? (
-                  <RowCheckbox
-                    id={delivery.id}
-                    label={`${delivery.type} ${delivery.approval_id ?? ""}`}
-                    selection={selection}
-                  />
-                ) : null}
-              </span>
+              {hasSelectable ? (
+                <span className="delivery-select">
+                  {canReplay(delivery) ? (
+                    <RowCheckbox
+                      id={delivery.id}
+                      label={`${delivery.type} ${delivery.approval_id ?? ""}`}
+                      selection={selection}
+                    />
+                  ) : null}
+                </span>
+              ) : null}
               <DeliveryRow
                 delivery={delivery}
                 endpoint={showsEndpoint ? endpoints.find(({ id }) => id === delivery.endpoint_id) : undefined}

@@ -1,5 +1,6 @@
-import { type FormEvent, useState } from "react"
-import type { ApprovalEventType } from "../../../domain/approvals/ApprovalEvent.ts"
+import { Schema } from "effect"
+import type { FormEvent } from "react"
+import { ApprovalEventType } from "../../../domain/approvals/ApprovalEvent.ts"
 import type { NotificationEndpoint } from "../../../domain/delivery/NotificationEndpoint.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { Button } from "../../ui/Button.tsx"
@@ -7,19 +8,31 @@ import { Dialog } from "../../ui/Dialog.tsx"
 import { fieldError } from "../../ui/Failure.ts"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
 import { useAction } from "../../ui/useAction.ts"
+import { useDialogDraft } from "../../ui/useDialogDraft.ts"
 import { DescriptionField, toDescription } from "./DescriptionField.tsx"
 import { EventsField } from "./EventsField.tsx"
+
+const Changes = Schema.Struct({
+  description: Schema.optionalKey(Schema.String),
+  events: Schema.optionalKey(Schema.Array(ApprovalEventType))
+})
 
 /** A dialog that changes the description of an endpoint and which events it receives. */
 export const EditEndpoint = ({
   endpoint,
+  keptAs,
   onClose
 }: {
   readonly endpoint: NotificationEndpoint
+  /** The name of the kept input. */
+  readonly keptAs: string
   readonly onClose: () => void
 }) => {
-  const [description, setDescription] = useState(endpoint.description ?? "")
-  const [events, setEvents] = useState<ReadonlyArray<ApprovalEventType>>(endpoint.events)
+  const draft = useDialogDraft<Required<typeof Changes.Type>>(keptAs, Changes, {
+    description: endpoint.description ?? "",
+    events: endpoint.events
+  })
+  const { description, events } = draft.value
   const save = useAction(
     ([first, ...rest]: readonly [ApprovalEventType, ...ReadonlyArray<ApprovalEventType>]) =>
       apiClient.notificationEndpoints.update({
@@ -34,15 +47,15 @@ export const EditEndpoint = ({
     if ((await save.run([first, ...rest])) !== undefined) onClose()
   }
   return (
-    <Dialog open title="Edit endpoint" onClose={onClose}>
+    <Dialog open title="Edit endpoint" draft={draft} onClose={onClose}>
       <form className="stack" onSubmit={(event) => void submit(event)}>
         <FailureNotice failure={save.failure} fields={["description"]} />
         <DescriptionField
           error={fieldError(save.failure, "description")}
           value={description}
-          onChange={setDescription}
+          onChange={(description) => draft.set({ description })}
         />
-        <EventsField events={events} onChange={setEvents} />
+        <EventsField events={events} onChange={(events) => draft.set({ events })} />
         <div className="dialog-actions">
           <Button onClick={onClose}>Cancel</Button>
           <Button kind="primary" type="submit" pending={save.pending} disabled={events.length === 0}>

@@ -8,6 +8,8 @@ import { Link, navigate } from "../../app/router.tsx"
 import type { PageProps } from "../../app/routes.ts"
 import { refresh, useAtomValue } from "../../state/atoms.ts"
 import { apiClient } from "../../state/apiClient.ts"
+import { consoleClient } from "../../state/consoleClient.ts"
+import { useKeptDialog } from "../../state/keptWork.ts"
 import { useCan } from "../../state/session.ts"
 import { Button } from "../../ui/Button.tsx"
 import { ConfirmButton } from "../../ui/ConfirmButton.tsx"
@@ -73,7 +75,8 @@ const EndpointView = ({ endpoint }: { readonly endpoint: NotificationEndpoint })
   usePageTitle(endpoint.description ?? endpoint.url_hint)
   const params = { id }
   const [secret, setSecret] = useState<string>()
-  const [editing, setEditing] = useState(false)
+  const keptAs = `endpoint ${id}`
+  const editing = useKeptDialog(keptAs)
   const healths = Option.getOrUndefined(AsyncResult.value(useAtomValue(endpointHealthAtom)))
   const reload = () => {
     refresh(endpointsAtom)
@@ -85,6 +88,16 @@ const EndpointView = ({ endpoint }: { readonly endpoint: NotificationEndpoint })
   const enable = useAction(() =>
     apiClient.notificationEndpoints.update({ params, payload: { active: true } })
   )
+  const retry = useAction(() => consoleClient.deliveries.retryNow({ params: { endpoint_id: id } }))
+  const retryNow = async () => {
+    if ((await retry.runResult()) === undefined) return
+    showToast(
+      endpoint.consecutive_failures === 0
+        ? "The waiting deliveries are sent now"
+        : "One waiting delivery is sent now; the others follow once it succeeds"
+    )
+    reload()
+  }
   return (
     <div className="stack">
       <p>
@@ -126,7 +139,7 @@ const EndpointView = ({ endpoint }: { readonly endpoint: NotificationEndpoint })
                   Verify
                 </Button>
               ) : null}
-              <Button onClick={() => setEditing(true)}>Edit</Button>
+              <Button onClick={editing.open}>Edit</Button>
               <ConfirmButton
                 small={false}
                 kind="plain"
@@ -182,7 +195,7 @@ const EndpointView = ({ endpoint }: { readonly endpoint: NotificationEndpoint })
         <br />
         <CopyRecord id={id} of="endpoint" path={`/v1/notification-endpoints/${id}/deliveries`} />
       </PageHeader>
-      <FailureNotice failure={test.failure ?? verify.failure ?? enable.failure} />
+      <FailureNotice failure={test.failure ?? verify.failure ?? enable.failure ?? retry.failure} />
       {endpoint.cooldown_until === null ? null : (
         <p className="notice warn">
           Cooling down after {endpoint.consecutive_failures} consecutive failures. Deliveries and replays
@@ -203,14 +216,26 @@ const EndpointView = ({ endpoint }: { readonly endpoint: NotificationEndpoint })
       <DeliveryLog
         only={id}
         endpoints={[endpoint]}
-        aside={endpoint.active && can("org_config.write") ? <ReplayWindow id={id} onDone={reload} /> : null}
+        aside={
+          endpoint.active && can("org_config.write") ? (
+            <>
+              {endpoint.pending_deliveries === 0 ? null : (
+                <Button small pending={retry.pending} onClick={() => void retryNow()}>
+                  Retry {endpoint.pending_deliveries.toLocaleString("en")} waiting now
+                </Button>
+              )}
+              <ReplayWindow id={id} onDone={reload} />
+            </>
+          ) : null
+        }
         onChange={reload}
       />
-      {editing ? (
+      {editing.isOpen ? (
         <EditEndpoint
           endpoint={endpoint}
+          keptAs={keptAs}
           onClose={() => {
-            setEditing(false)
+            editing.close()
             refresh(endpointsAtom)
           }}
         />

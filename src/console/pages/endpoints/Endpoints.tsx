@@ -1,8 +1,8 @@
-import { Option } from "effect"
+import { Option, Schema } from "effect"
 import { AsyncResult, Atom } from "effect/reactivity"
 import { type FormEvent, useState } from "react"
 import {
-  type ApprovalEventType,
+  ApprovalEventType,
   approvalEventTypes,
   defaultEventTypes
 } from "../../../domain/approvals/ApprovalEvent.ts"
@@ -11,6 +11,7 @@ import type { NotificationEndpoint } from "../../../domain/delivery/Notification
 import { Link, navigate } from "../../app/router.tsx"
 import { refresh, useAtomValue } from "../../state/atoms.ts"
 import { apiClient } from "../../state/apiClient.ts"
+import { useKeptDialog } from "../../state/keptWork.ts"
 import { useCan } from "../../state/session.ts"
 import { useRefreshing } from "../../state/useRefreshing.ts"
 import { Button } from "../../ui/Button.tsx"
@@ -27,6 +28,7 @@ import { SecretDialog } from "../../ui/SecretDialog.tsx"
 import { RelativeTime } from "../../ui/Time.tsx"
 import { UrlField } from "../../ui/UrlField.tsx"
 import { useAction } from "../../ui/useAction.ts"
+import { useDialogDraft } from "../../ui/useDialogDraft.ts"
 import { DescriptionField, toDescription } from "./DescriptionField.tsx"
 import { EndpointName } from "./EndpointName.tsx"
 import { endpointHealthAtom, EndpointFigures, EndpointState, isUnreliable } from "./EndpointState.tsx"
@@ -41,9 +43,9 @@ export default function Endpoints() {
   useRefreshing(endpointsAtom)
   const healths = Option.getOrUndefined(AsyncResult.value(useAtomValue(endpointHealthAtom)))
   useRefreshing(endpointHealthAtom)
-  const [isCreating, setIsCreating] = useState(false)
+  const creation = useKeptDialog(NEW_ENDPOINT)
   useOpenedByAddress("endpoint", () => {
-    if (can("org_config.write")) setIsCreating(true)
+    if (can("org_config.write")) creation.open()
   })
   const [created, setCreated] = useState<{ readonly secret: string; readonly id: string }>()
   return (
@@ -54,7 +56,7 @@ export default function Endpoints() {
           <>
             <ExportButton path="/notification-endpoints" />
             {can("org_config.write") ? (
-              <Button kind="primary" onClick={() => setIsCreating(true)}>
+              <Button kind="primary" onClick={creation.open}>
                 New endpoint
               </Button>
             ) : null}
@@ -88,11 +90,11 @@ export default function Endpoints() {
           </div>
         )}
       </AsyncContent>
-      {isCreating ? (
+      {creation.isOpen ? (
         <NewEndpoint
-          onClose={() => setIsCreating(false)}
+          onClose={creation.close}
           onCreated={(secret, id) => {
-            setIsCreating(false)
+            creation.close()
             setCreated({ secret, id })
             refresh(endpointsAtom)
           }}
@@ -157,6 +159,14 @@ const EndpointCard = ({
   </li>
 )
 
+/** The kept input of the dialog: without the URL, which can contain a secret. */
+const NEW_ENDPOINT = "new endpoint"
+
+const Changes = Schema.Struct({
+  description: Schema.optionalKey(Schema.String),
+  events: Schema.optionalKey(Schema.Array(ApprovalEventType))
+})
+
 const NewEndpoint = ({
   onClose,
   onCreated
@@ -165,8 +175,11 @@ const NewEndpoint = ({
   readonly onCreated: (secret: string, id: string) => void
 }) => {
   const [url, setUrl] = useState("https://")
-  const [description, setDescription] = useState("")
-  const [events, setEvents] = useState<ReadonlyArray<ApprovalEventType>>(defaultEventTypes)
+  const draft = useDialogDraft<Required<typeof Changes.Type>>(NEW_ENDPOINT, Changes, {
+    description: "",
+    events: defaultEventTypes
+  })
+  const { description, events } = draft.value
   const create = useAction(() => {
     const [first, ...rest] = events
     return apiClient.notificationEndpoints.create({
@@ -184,7 +197,7 @@ const NewEndpoint = ({
     if (created !== undefined) onCreated(created.secret, created.endpoint.id)
   }
   return (
-    <Dialog open title="New endpoint" onClose={onClose}>
+    <Dialog open title="New endpoint" draft={draft} onClose={onClose}>
       <form className="stack" onSubmit={(event) => void submit(event)}>
         <FailureNotice failure={create.failure} fields={["url", "description"]} />
         <UrlField
@@ -196,9 +209,9 @@ const NewEndpoint = ({
         <DescriptionField
           error={fieldError(create.failure, "description")}
           value={description}
-          onChange={setDescription}
+          onChange={(description) => draft.set({ description })}
         />
-        <EventsField events={events} onChange={setEvents} />
+        <EventsField events={events} onChange={(events) => draft.set({ events })} />
         <div className="dialog-actions">
           <Button onClick={onClose}>Cancel</Button>
           <Button kind="primary" type="submit" pending={create.pending} disabled={events.length === 0}>

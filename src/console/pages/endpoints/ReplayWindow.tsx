@@ -1,7 +1,13 @@
-import { DateTime } from "effect"
+import { DateTime, Option, Schema } from "effect"
+import { AsyncResult, Atom } from "effect/reactivity"
 import { type FormEvent, useState } from "react"
-import type { EndpointId } from "../../../domain/Ids.ts"
+import { EndpointId } from "../../../domain/Ids.ts"
 import { apiClient } from "../../state/apiClient.ts"
+import { useAtomValue } from "../../state/atoms.ts"
+import { consoleClient } from "../../state/consoleClient.ts"
+import { useKeptDialog } from "../../state/keptWork.ts"
+import { countOf } from "../../ui/batch/BatchSheet.tsx"
+import { useRefreshing } from "../../state/useRefreshing.ts"
 import { Button } from "../../ui/Button.tsx"
 import { Dialog } from "../../ui/Dialog.tsx"
 import { fieldError } from "../../ui/Failure.ts"
@@ -9,6 +15,7 @@ import { Field } from "../../ui/Field.tsx"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
 import { showToast } from "../../ui/Toasts.tsx"
 import { useAction } from "../../ui/useAction.ts"
+import { useDialogDraft } from "../../ui/useDialogDraft.ts"
 
 /** A time as the value of a `datetime-local` input: local, to the minute. */
 const localInput = (millis: number): string => {
@@ -18,83 +25,126 @@ const localInput = (millis: number): string => {
 
 const DAY_MS = 24 * 3_600_000
 
+const Changes = Schema.Struct({
+  since: Schema.optionalKey(Schema.String),
+  until: Schema.optionalKey(Schema.String)
+})
+
+/** A period in the texts of its fields; undefined while the start is missing. */
+const periodOf = (texts: string) => {
+  const [since = "", until = ""] = texts.split(" ")
+  if (since === "") return undefined
+  return {
+    since: DateTime.makeUnsafe(new Date(since)),
+    ...(until === "" ? {} : { until: DateTime.makeUnsafe(new Date(until)) })
+  }
+}
+
+/** The failed deliveries of an endpoint within a period, by its ID and the texts of the fields. */
+const failedAtom = Atom.family((key: string) => {
+  const [endpoint_id, ...texts] = key.split(" ")
+  const period = periodOf(texts.join(" "))
+  return Atom.make(
+    consoleClient.deliveries.countFailed({
+      params: { endpoint_id: EndpointId.make(endpoint_id ?? "") },
+      query: period ?? { since: DateTime.makeUnsafe(Date.now()) }
+    })
+  )
+})
+
 /** A button and dialog that replay all failed deliveries of a period, for example after an outage of the receiver. */
 export const ReplayWindow = ({ id, onDone }: { readonly id: EndpointId; readonly onDone: () => void }) => {
-  const [open, setOpen] = useState(false)
-  const [since, setSince] = useState("")
-  const [until, setUntil] = useState("")
-  const replay = useAction(() =>
-    apiClient.notificationEndpoints.replayDeliveries({
-      params: { id },
-      payload: {
-        since: DateTime.makeUnsafe(new Date(since)),
-        ...(until === "" ? {} : { until: DateTime.makeUnsafe(new Date(until)) })
-      }
-    })
+  const keptAs = `replay ${id}`
+  const dialog = useKeptDialog(keptAs)
+  return (
+    <>
+      <Button small onClick={dialog.open}>
+        Replay failed deliveries
+      </Button>
+      {dialog.isOpen ? <ReplayDialog id={id} keptAs={keptAs} onClose={dialog.close} onDone={onDone} /> : null}
+    </>
+  )
+}
+
+const ReplayDialog = ({
+  id,
+  keptAs,
+  onClose,
+  onDone
+}: {
+  readonly id: EndpointId
+  readonly keptAs: string
+  readonly onClose: () => void
+  readonly onDone: () => void
+}) => {
+  const [start] = useState(() => localInput(Date.now() - DAY_MS))
+  const draft = useDialogDraft(keptAs, Changes, { since: start, until: "" })
+  const { since, until } = draft.value
+  const texts = `${since} ${until}`
+  const counting = failedAtom(`${id} ${texts}`)
+  useRefreshing(counting)
+  const counted = Option.getOrUndefined(AsyncResult.value(useAtomValue(counting)))
+  const isEmpty = counted?.failed === 0 && counted.is_complete
+  const replay = useAction((payload: NonNullable<ReturnType<typeof periodOf>>) =>
+    apiClient.notificationEndpoints.replayDeliveries({ params: { id }, payload })
   )
   const submit = async (event: FormEvent) => {
     event.preventDefault()
-    const counts = await replay.run()
+    const period = periodOf(texts)
+    if (period === undefined || isEmpty) return
+    const counts = await replay.run(period)
     if (counts === undefined) return
     showToast(
       counts.skipped === 0
         ? `Deliveries queued: ${counts.queued}`
         : `Deliveries queued: ${counts.queued}; skipped because the queue is full: ${counts.skipped}`
     )
-    setOpen(false)
+    onClose()
     onDone()
   }
-  const start = () => {
-    setSince(localInput(Date.now() - DAY_MS))
-    setUntil("")
-    replay.reset()
-    setOpen(true)
-  }
   return (
-    <>
-      <Button small onClick={start}>
-        Replay failed deliveries
-      </Button>
-      <Dialog open={open} title="Replay failed deliveries" onClose={() => setOpen(false)}>
-        <form className="stack" onSubmit={(event) => void submit(event)}>
-          <p className="quiet">
-            All failed deliveries created in this period are queued again, oldest first, with their original
-            event ids.
-          </p>
-          <FailureNotice failure={replay.failure} fields={["since", "until"]} />
-          <Field label="From" error={fieldError(replay.failure, "since")}>
-            {(field) => (
-              <input
-                {...field}
-                type="datetime-local"
-                required
-                value={since}
-                onChange={(event) => setSince(event.target.value)}
-              />
-            )}
-          </Field>
-          <Field
-            label="Until"
-            hint="Defaults to the current time."
-            error={fieldError(replay.failure, "until")}
-          >
-            {(field) => (
-              <input
-                {...field}
-                type="datetime-local"
-                value={until}
-                onChange={(event) => setUntil(event.target.value)}
-              />
-            )}
-          </Field>
-          <div className="dialog-actions">
-            <Button onClick={() => setOpen(false)}>Cancel</Button>
-            <Button kind="primary" type="submit" pending={replay.pending}>
-              Replay
-            </Button>
-          </div>
-        </form>
-      </Dialog>
-    </>
+    <Dialog open title="Replay failed deliveries" draft={draft} onClose={onClose}>
+      <form className="stack" onSubmit={(event) => void submit(event)}>
+        <p className="quiet">
+          All failed deliveries created in this period are queued again, oldest first, with their original
+          event ids.
+        </p>
+        <FailureNotice failure={replay.failure} fields={["since", "until"]} />
+        <Field label="From" error={fieldError(replay.failure, "since")}>
+          {(field) => (
+            <input
+              {...field}
+              type="datetime-local"
+              required
+              value={since}
+              onChange={(event) => draft.set({ since: event.target.value })}
+            />
+          )}
+        </Field>
+        <Field label="Until" hint="Defaults to the current time." error={fieldError(replay.failure, "until")}>
+          {(field) => (
+            <input
+              {...field}
+              type="datetime-local"
+              value={until}
+              onChange={(event) => draft.set({ until: event.target.value })}
+            />
+          )}
+        </Field>
+        <p role="status">
+          {counted === undefined || since === ""
+            ? "Counting the failed deliveries…"
+            : isEmpty
+              ? "No delivery of this period has failed: there is nothing to replay."
+              : `${counted.is_complete ? "" : "At least "}${countOf(counted.failed, ["failed delivery", "failed deliveries"])} of this period.`}
+        </p>
+        <div className="dialog-actions">
+          <Button onClick={onClose}>Cancel</Button>
+          <Button kind="primary" type="submit" pending={replay.pending} disabled={isEmpty}>
+            {counted === undefined || isEmpty ? "Replay" : `Replay ${counted.failed.toLocaleString("en")}`}
+          </Button>
+        </div>
+      </form>
+    </Dialog>
   )
 }

@@ -10,6 +10,7 @@ import { apiClient } from "../../state/apiClient.ts"
 import { refresh, useAtomValue } from "../../state/atoms.ts"
 import { pagedAtom } from "../../state/pagedAtom.ts"
 import { defineQuery } from "../../state/queryState.ts"
+import { useKeptText } from "../../state/keptWork.ts"
 import { useCan } from "../../state/session.ts"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
 import { Badge, type Tone } from "../../ui/Badge.tsx"
@@ -258,7 +259,8 @@ const ResolveForm = ({
   readonly onResolved: () => void
 }) => {
   const [chosen, setChosen] = useState<Resolution>()
-  const [comment, setComment] = useState("")
+  const kept = useKeptText(`resolution ${claim_id}`)
+  const comment = kept.work
   const resolve = useAction((resolution: Resolution) =>
     apiClient.executions.resolve({
       params: { claim_id },
@@ -267,6 +269,7 @@ const ResolveForm = ({
   )
   const submit = async (resolution: Resolution) => {
     if ((await resolve.run(resolution)) === undefined) return
+    kept.forget()
     showToast("Execution resolved", { label: "All executions", act: () => navigate("/executions") })
     refreshAlerts()
     refresh(listAtom("unknown"))
@@ -306,7 +309,7 @@ const ResolveForm = ({
             rows={2}
             maxLength={4_000}
             value={comment}
-            onChange={({ target }) => setComment(target.value)}
+            onChange={({ target }) => kept.setWork(target.value)}
           />
         )}
       </Field>

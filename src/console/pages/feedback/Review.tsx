@@ -8,6 +8,7 @@ import { TaskPageTitle } from "../../app/TaskPageTitle.tsx"
 import { refresh, useAtomValue } from "../../state/atoms.ts"
 import { refreshAfterFeedbackDeletion, refreshAfterReview } from "../../state/feedback.ts"
 import { apiClient } from "../../state/apiClient.ts"
+import { useKeptText } from "../../state/keptWork.ts"
 import { useCan, useSession } from "../../state/session.ts"
 import { Button } from "../../ui/Button.tsx"
 import { ConfirmButton } from "../../ui/ConfirmButton.tsx"
@@ -20,6 +21,8 @@ import { FailureNotice } from "../../ui/FailureNotice.tsx"
 import { CommentForm } from "../../ui/CommentForm.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { AbsoluteTime } from "../../ui/Time.tsx"
+import { plainLine } from "../../ui/plainLine.ts"
+import { summarizeJson } from "../../ui/summarizeJson.ts"
 import { showToast } from "../../ui/Toasts.tsx"
 import { useArmed } from "../../ui/reading/useReading.ts"
 import { useAction } from "../../ui/useAction.ts"
@@ -52,6 +55,9 @@ export const Review = (props: ReviewProps) => {
     </AsyncContent>
   )
 }
+
+/** The characters of a run's input in a message about a correction of it. */
+const MAX_NAME = 60
 
 const done = {
   stage: "Correction staged",
@@ -96,6 +102,7 @@ const LoadedFeedback = ({
     )
   )
   const [verdict, setVerdict] = useState<ReviewVerdict>()
+  const keptNote = useKeptText(`note ${id}`)
   const isReviewable = detail.status === "pending" && can("feedback.write")
   const takesKeys = useArmed() && hasKeys && isReviewable && verdict === undefined
   useKeyboardShortcuts({
@@ -107,8 +114,9 @@ const LoadedFeedback = ({
     const record = await review.run(given, note)
     setVerdict(undefined)
     if (record === undefined) return
+    keptNote.forget()
     showToast(
-      done[given],
+      `${done[given]}: ${plainLine(summarizeJson(detail.input).join(" · "), MAX_NAME)}`,
       given === "stage" ? { label: "Undo", act: () => void undoStaging(record) } : undefined
     )
     // A correction that is pending again waits here for the next verdict.
@@ -241,6 +249,8 @@ const LoadedFeedback = ({
       </p>
       {isReviewable ? (
         <ReviewForm
+          note={keptNote.work}
+          onNote={keptNote.setWork}
           armed={takesKeys}
           verdict={verdict}
           fix={
@@ -267,6 +277,8 @@ const LoadedFeedback = ({
 const ReviewForm = ({
   armed,
   fix,
+  note,
+  onNote,
   onSubmit,
   onVerdict,
   pending,
@@ -276,11 +288,12 @@ const ReviewForm = ({
   /** Where the correction is corrected; undefined: nowhere. */
   readonly fix: string | undefined
   readonly verdict: ReviewVerdict | undefined
+  readonly note: string
+  readonly onNote: (note: string) => void
   readonly pending: boolean
   readonly onVerdict: (verdict: ReviewVerdict | undefined) => void
   readonly onSubmit: (verdict: ReviewVerdict, note: string) => Promise<void>
 }) => {
-  const [note, setNote] = useState("")
   const buttons = useRef<HTMLDivElement>(null)
   const isOpen = verdict === "reject"
   const wasOpen = useRef(false)
@@ -323,7 +336,7 @@ const ReviewForm = ({
       kind="bad"
       pending={pending}
       comment={note}
-      onChange={setNote}
+      onChange={onNote}
       onBack={() => onVerdict(undefined)}
       onSubmit={(text) => void onSubmit("reject", text)}
     />

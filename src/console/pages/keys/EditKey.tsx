@@ -1,4 +1,5 @@
-import { type FormEvent, useState } from "react"
+import { Schema } from "effect"
+import type { FormEvent } from "react"
 import type { ApiKey } from "../../../domain/identity/ApiKey.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { Button } from "../../ui/Button.tsx"
@@ -6,20 +7,29 @@ import { Dialog } from "../../ui/Dialog.tsx"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
 import { showToast } from "../../ui/Toasts.tsx"
 import { useAction } from "../../ui/useAction.ts"
+import { useDialogDraft } from "../../ui/useDialogDraft.ts"
 import { KeyEmailField, KeyNameField } from "./KeyFields.tsx"
+
+const Changes = Schema.Struct({
+  name: Schema.optionalKey(Schema.String),
+  email: Schema.optionalKey(Schema.String)
+})
 
 /** A dialog that changes the name of a key and the address of its approval emails. */
 export const EditKey = ({
   apiKey,
+  keptAs,
   onChanged,
   onClose
 }: {
   readonly apiKey: ApiKey
+  /** The name of the kept input. */
+  readonly keptAs: string
   readonly onChanged: () => void
   readonly onClose: () => void
 }) => {
-  const [name, setName] = useState(apiKey.name)
-  const [email, setEmail] = useState(apiKey.email ?? "")
+  const draft = useDialogDraft(keptAs, Changes, { name: apiKey.name, email: apiKey.email ?? "" })
+  const { email, name } = draft.value
   const address = email.trim() === "" ? null : email.trim()
   // Only the members that were changed here: another person may have changed the others meanwhile.
   const change = {
@@ -39,20 +49,20 @@ export const EditKey = ({
     onChanged()
   }
   return (
-    <Dialog open title="Edit API key" onClose={onClose}>
+    <Dialog open title="Edit API key" draft={draft} onClose={onClose}>
       <form className="stack" onSubmit={(event) => void submit(event)}>
         <FailureNotice failure={update.failure} />
         <KeyNameField
           hint="Records of earlier actions keep the name of their time."
           failure={update.failure}
           value={name}
-          onChange={setName}
+          onChange={(name) => draft.set({ name })}
         />
         <KeyEmailField
           hint="Optional. A new address is unverified until its owner confirms it by a link."
           failure={update.failure}
           value={email}
-          onChange={setEmail}
+          onChange={(email) => draft.set({ email })}
         />
         <p className="quiet small">
           Scopes, groups, expiry and networks do not change. Create another key for that.

@@ -10,6 +10,7 @@ import { PageTitle } from "../../app/PageTitle.tsx"
 import { refresh, useAtomValue } from "../../state/atoms.ts"
 import { pagedAtom } from "../../state/pagedAtom.ts"
 import { apiClient } from "../../state/apiClient.ts"
+import { useKeptDialog } from "../../state/keptWork.ts"
 import { useSession } from "../../state/session.ts"
 import { LinkedRecord } from "../../ui/LinkedRecord.tsx"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
@@ -28,13 +29,14 @@ import { SearchField } from "../../ui/SearchField.tsx"
 import { Tabs } from "../../ui/Tabs.tsx"
 import { RelativeTime, AbsoluteTime } from "../../ui/Time.tsx"
 import { showToast } from "../../ui/Toasts.tsx"
+import { Invitations, invitationsAtom } from "./Invitations.tsx"
 import { EditKey } from "./EditKey.tsx"
 import { KeepCreatedKeys } from "./KeepCreatedKeys.tsx"
 import { Toolbar } from "../../ui/Toolbar.tsx"
 import { useLinkedRow } from "../../ui/useLinkedRow.ts"
 import { useOpenedByAddress } from "../../ui/useOpenedByAddress.ts"
 import { useQueryState } from "../../ui/useQueryState.ts"
-import { NewKey } from "./NewKey.tsx"
+import { NEW_KEY, NewKey } from "./NewKey.tsx"
 
 const statuses = ["active", "expired", "revoked", "all"] as const
 
@@ -77,8 +79,14 @@ const keyAtom = Atom.family((id: KeyId) => Atom.make(apiClient.apiKeys.get({ par
 
 /** The API keys of the organization: creation, with the secret shown once, changes, and revocation. */
 export default function Keys() {
-  const [isCreating, setIsCreating] = useState(false)
-  useOpenedByAddress("key", () => setIsCreating(true))
+  const creation = useKeptDialog(NEW_KEY)
+  const [invites, setInvites] = useState(false)
+  const open = (isInvitation: boolean) => {
+    setInvites(isInvitation)
+    creation.open()
+  }
+  useOpenedByAddress("key", () => open(false))
+  useOpenedByAddress("invitation", () => open(true))
   const [secret, setSecret] = useState<string>()
   const orderId = useId()
   const [{ key: linked, name = "", order = "newest", status = "active" }, setQuery] =
@@ -103,7 +111,8 @@ export default function Keys() {
                 order
               }}
             />
-            <Button kind="primary" onClick={() => setIsCreating(true)}>
+            <Button onClick={() => open(true)}>Invite</Button>
+            <Button kind="primary" onClick={() => open(false)}>
               New key
             </Button>
           </>
@@ -111,6 +120,7 @@ export default function Keys() {
       >
         Actions are attributed to the key. Give each person their own key.
       </PageHeader>
+      <Invitations />
       <Toolbar label="Filters">
         <Tabs
           label="Status"
@@ -165,11 +175,17 @@ export default function Keys() {
           )
         }
       </PagedList>
-      {isCreating ? (
+      {creation.isOpen ? (
         <NewKey
-          onClose={() => setIsCreating(false)}
+          invites={invites}
+          onInvited={() => {
+            creation.close()
+            refresh(invitationsAtom)
+            showToast("Invitation queued")
+          }}
+          onClose={creation.close}
           onCreated={(text) => {
-            setIsCreating(false)
+            creation.close()
             setSecret(text)
             refresh(atom)
           }}
@@ -236,7 +252,8 @@ const Row = ({
   const session = useSession()
   const expired = apiKey.expires_at !== null && DateTime.toEpochMillis(apiKey.expires_at) <= now
   const usable = apiKey.revoked_at === null && !expired
-  const [isEditing, setIsEditing] = useState(false)
+  const keptAs = `${isLinked ? "linked " : ""}key ${apiKey.id}`
+  const editing = useKeptDialog(keptAs)
   const [keepsKeys, setKeepsKeys] = useState(false)
   // Other keys answer 403; see `ApiKeys.update` and `ApiKeys.revoke`.
   const editable =
@@ -317,16 +334,17 @@ const Row = ({
       </td>
       <td className="actions">
         {editable ? (
-          <Button small onClick={() => setIsEditing(true)}>
+          <Button small onClick={editing.open}>
             Edit
           </Button>
         ) : null}
-        {isEditing ? (
+        {editing.isOpen ? (
           <EditKey
             apiKey={apiKey}
-            onClose={() => setIsEditing(false)}
+            keptAs={keptAs}
+            onClose={editing.close}
             onChanged={() => {
-              setIsEditing(false)
+              editing.close()
               onChanged()
             }}
           />

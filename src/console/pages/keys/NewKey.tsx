@@ -1,7 +1,8 @@
-import { Array as Arr, DateTime } from "effect"
-import { type FormEvent, useState } from "react"
-import { Preset, presetScopes, type Scope } from "../../../domain/identity/Scope.ts"
+import { Array as Arr, DateTime, Effect, Schema } from "effect"
+import type { FormEvent } from "react"
+import { Preset, presetScopes, Scope } from "../../../domain/identity/Scope.ts"
 import { scopePurposes } from "../../../domain/identity/Scope.ts"
+import { useAtomValue } from "../../state/atoms.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { useSession } from "../../state/session.ts"
 import { Button } from "../../ui/Button.tsx"
@@ -10,6 +11,8 @@ import { fieldError } from "../../ui/Failure.ts"
 import { Field } from "../../ui/Field.tsx"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
 import { useAction } from "../../ui/useAction.ts"
+import { useDialogDraft } from "../../ui/useDialogDraft.ts"
+import { invitationsAtom } from "./Invitations.tsx"
 import { KeyEmailField, KeyNameField } from "./KeyFields.tsx"
 
 /** The purpose of each preset. */
@@ -24,60 +27,146 @@ const purposes: Record<Preset, string> = {
 
 const splitList = (list: string): ReadonlyArray<string> => list.split(/[\s,]+/).filter((one) => one !== "")
 
-/** A dialog that creates an API key, with a preset or with single scopes. It offers only the scopes of the session's own key. */
+const Changes = Schema.Struct({
+  name: Schema.optionalKey(Schema.String),
+  groups: Schema.optionalKey(Schema.String),
+  email: Schema.optionalKey(Schema.String),
+  expires: Schema.optionalKey(Schema.String),
+  networks: Schema.optionalKey(Schema.String),
+  // Custom: the scopes are chosen one by one.
+  access: Schema.optionalKey(Schema.Literals([...Preset.literals, "custom"])),
+  scopes: Schema.optionalKey(Schema.Array(Scope)),
+  handover: Schema.optionalKey(Schema.Literals(["show", "mail"]))
+})
+
+/** The kept input of the dialog. */
+export const NEW_KEY = "new key"
+
+/** Ways to give the key to the person or system that uses it. */
+const handovers = {
+  show: ["Show it to me", "you hand it over by a secure channel"],
+  mail: ["Invite a person by email", "they get a link that works once, and the key when they accept"]
+} as const
+
+/** A dialog that creates an API key, or invites a person to one, with a preset or with single scopes. It offers only the scopes of the session's own key. */
 export const NewKey = ({
+  invites,
   onClose,
-  onCreated
+  onCreated,
+  onInvited
 }: {
+  /** Whether it was opened to invite. */
+  readonly invites: boolean
+  readonly onInvited: () => void
   readonly onClose: () => void
   readonly onCreated: (secret: string) => void
 }) => {
   const session = useSession()
-  const [name, setName] = useState("")
-  const [groups, setGroups] = useState("")
-  const [email, setEmail] = useState("")
-  const [expires, setExpires] = useState("")
-  const [networks, setNetworks] = useState("")
   const grantable = Preset.literals.filter((one) =>
     presetScopes(one).every((scope) => session.scopes.includes(scope))
   )
-  // Undefined: the scopes are chosen one by one.
-  const [preset, setPreset] = useState(grantable.find((one) => one === "reviewer") ?? grantable[0])
-  const [scopes, setScopes] = useState<ReadonlyArray<Scope>>([])
+  const draft = useDialogDraft<Required<typeof Changes.Type>>(NEW_KEY, Changes, {
+    name: "",
+    groups: "",
+    email: "",
+    expires: "",
+    networks: "",
+    access: grantable.find((one) => one === "reviewer") ?? grantable[0] ?? "custom",
+    scopes: [],
+    handover: invites ? "mail" : "show"
+  })
+  const { access, email, expires, groups, handover, name, networks, scopes } = draft.value
+  const preset = access === "custom" ? undefined : access
   const listed = splitList(networks)
   const decides = (preset === undefined ? scopes : presetScopes(preset)).includes("approvals.decide")
-  const create = useAction(() =>
-    apiClient.apiKeys.create({
-      payload: {
-        name: name.trim(),
-        ...(preset !== undefined ? { preset } : Arr.isReadonlyArrayNonEmpty(scopes) ? { scopes } : {}),
-        ...(decides ? { groups: splitList(groups) } : {}),
-        ...(email.trim() === "" || !decides ? {} : { email: email.trim() }),
-        ...(Arr.isReadonlyArrayNonEmpty(listed) ? { allowed_networks: listed } : {}),
-        ...(expires === "" ? {} : { expires_at: DateTime.makeUnsafe(new Date(expires)) })
-      }
-    })
-  )
+  const isByMail = handover === "mail"
+  const invitations = useAtomValue(invitationsAtom)
+  const hasNoMail = invitations._tag === "Success" && !invitations.value.mail_configured
+  /** Creates the key, or sends the invitation; returns the key's text. */
+  const create = useAction(() => {
+    const key = {
+      name: name.trim(),
+      ...(preset !== undefined ? { preset } : Arr.isReadonlyArrayNonEmpty(scopes) ? { scopes } : {}),
+      ...(decides ? { groups: splitList(groups) } : {}),
+      ...(Arr.isReadonlyArrayNonEmpty(listed) ? { allowed_networks: listed } : {}),
+      ...(expires === "" ? {} : { expires_at: DateTime.makeUnsafe(new Date(expires)) })
+    }
+    return isByMail
+      ? Effect.as(apiClient.invitations.create({ payload: { ...key, email: email.trim() } }), "")
+      : Effect.map(
+          apiClient.apiKeys.create({
+            payload: { ...key, ...(email.trim() === "" || !decides ? {} : { email: email.trim() }) }
+          }),
+          ({ secret }) => secret
+        )
+  })
   const submit = async (event: FormEvent) => {
     event.preventDefault()
-    const created = await create.run()
-    if (created !== undefined) onCreated(created.secret)
+    const secret = await create.run()
+    if (secret === undefined) return
+    if (isByMail) onInvited()
+    else onCreated(secret)
   }
   return (
-    <Dialog open title="New API key" onClose={onClose}>
+    <Dialog open title={isByMail ? "Invite a person" : "New API key"} draft={draft} onClose={onClose}>
       <form className="stack" onSubmit={(event) => void submit(event)}>
         <FailureNotice failure={create.failure} />
         <KeyNameField
-          hint="The person or system that uses the key."
+          hint={isByMail ? "The person's name." : "The person or system that uses the key."}
           failure={create.failure}
           value={name}
-          onChange={setName}
+          onChange={(name) => draft.set({ name })}
         />
+        <fieldset className="field">
+          <legend className="legend">How they get the key</legend>
+          {(["show", "mail"] as const).map((one) => (
+            <label key={one} className="check">
+              <input
+                type="radio"
+                name="handover"
+                checked={handover === one}
+                onChange={() => draft.set({ handover: one })}
+              />
+              <span>
+                <strong>{handovers[one][0]}</strong> <span className="quiet">{handovers[one][1]}</span>
+              </span>
+            </label>
+          ))}
+        </fieldset>
+        {isByMail && hasNoMail ? (
+          <p className="notice warn">
+            This installation has no mail server, so nobody can be invited by email. The operator configures
+            one by <code>COUNTERSIGN_SMTP_URL</code>, <code>COUNTERSIGN_MAIL_FROM</code> and{" "}
+            <code>COUNTERSIGN_PUBLIC_URL</code>. Until then, show the key and hand it over yourself.
+          </p>
+        ) : null}
+        {isByMail ? (
+          <Field
+            label="Email"
+            hint="Where the link is sent. Approval emails go there too, once it is accepted."
+            error={fieldError(create.failure, "email")}
+          >
+            {(field) => (
+              <input
+                {...field}
+                type="email"
+                required
+                value={email}
+                onChange={(event) => draft.set({ email: event.target.value })}
+              />
+            )}
+          </Field>
+        ) : null}
         <fieldset className="field">
           <legend className="legend">Access</legend>
           {grantable.map((one) => (
             <label key={one} className="check">
-              <input type="radio" name="preset" checked={preset === one} onChange={() => setPreset(one)} />
+              <input
+                type="radio"
+                name="preset"
+                checked={access === one}
+                onChange={() => draft.set({ access: one })}
+              />
               <span>
                 <strong>{one}</strong> <span className="quiet">{purposes[one]}</span>
               </span>
@@ -88,11 +177,13 @@ export const NewKey = ({
               type="radio"
               name="preset"
               checked={preset === undefined}
-              onChange={() => {
-                // A start for scopes that differ little from the chosen preset.
-                if (preset !== undefined) setScopes(presetScopes(preset))
-                setPreset(undefined)
-              }}
+              // A start for scopes that differ little from the chosen preset.
+              onChange={() =>
+                draft.set({
+                  access: "custom",
+                  ...(preset === undefined ? {} : { scopes: presetScopes(preset) })
+                })
+              }
             />
             <span>
               <strong>custom</strong> <span className="quiet">scopes that you choose</span>
@@ -105,11 +196,11 @@ export const NewKey = ({
             <p className="hint">A key can grant only scopes that it has itself.</p>
             <div className="row-actions scope-starts">
               {grantable.map((one) => (
-                <Button key={one} small onClick={() => setScopes(presetScopes(one))}>
+                <Button key={one} small onClick={() => draft.set({ scopes: presetScopes(one) })}>
                   Those of {one}
                 </Button>
               ))}
-              <Button small disabled={scopes.length === 0} onClick={() => setScopes([])}>
+              <Button small disabled={scopes.length === 0} onClick={() => draft.set({ scopes: [] })}>
                 None
               </Button>
             </div>
@@ -120,7 +211,9 @@ export const NewKey = ({
                     type="checkbox"
                     checked={scopes.includes(scope)}
                     onChange={({ target }) =>
-                      setScopes(target.checked ? [...scopes, scope] : scopes.filter((one) => one !== scope))
+                      draft.set({
+                        scopes: target.checked ? [...scopes, scope] : scopes.filter((one) => one !== scope)
+                      })
                     }
                   />
                   <span>
@@ -132,12 +225,12 @@ export const NewKey = ({
             </div>
           </fieldset>
         ) : null}
-        {decides ? (
+        {decides && !isByMail ? (
           <KeyEmailField
             hint="Optional. Notifications require COUNTERSIGN_SMTP_URL."
             failure={create.failure}
             value={email}
-            onChange={setEmail}
+            onChange={(email) => draft.set({ email })}
           />
         ) : null}
         {decides ? (
@@ -152,7 +245,7 @@ export const NewKey = ({
                 spellCheck={false}
                 autoCapitalize="none"
                 value={groups}
-                onChange={(event) => setGroups(event.target.value)}
+                onChange={(event) => draft.set({ groups: event.target.value })}
               />
             )}
           </Field>
@@ -163,7 +256,7 @@ export const NewKey = ({
               {...field}
               type="datetime-local"
               value={expires}
-              onChange={(event) => setExpires(event.target.value)}
+              onChange={(event) => draft.set({ expires: event.target.value })}
             />
           )}
         </Field>
@@ -173,7 +266,11 @@ export const NewKey = ({
           error={fieldError(create.failure, "allowed_networks")}
         >
           {(field) => (
-            <input {...field} value={networks} onChange={(event) => setNetworks(event.target.value)} />
+            <input
+              {...field}
+              value={networks}
+              onChange={(event) => draft.set({ networks: event.target.value })}
+            />
           )}
         </Field>
         <div className="dialog-actions">
@@ -182,9 +279,9 @@ export const NewKey = ({
             kind="primary"
             type="submit"
             pending={create.pending}
-            disabled={preset === undefined && scopes.length === 0}
+            disabled={(preset === undefined && scopes.length === 0) || (isByMail && hasNoMail)}
           >
-            Create key
+            {isByMail ? "Send invitation" : "Create key"}
           </Button>
         </div>
       </form>

@@ -5,11 +5,13 @@ import { refresh } from "../../state/atoms.ts"
 import { consoleClient } from "../../state/consoleClient.ts"
 import { pagedAtom } from "../../state/pagedAtom.ts"
 import { leaveConsole, useCan, useSession } from "../../state/session.ts"
+import { Badge } from "../../ui/Badge.tsx"
 import { ConfirmButton } from "../../ui/ConfirmButton.tsx"
 import { PagedList } from "../../ui/PagedList.tsx"
 import { PageHeader } from "../../ui/PageHeader.tsx"
 import { Table } from "../../ui/Table.tsx"
 import { Tabs } from "../../ui/Tabs.tsx"
+import { Toolbar } from "../../ui/Toolbar.tsx"
 import { RelativeTime } from "../../ui/Time.tsx"
 import { showToast } from "../../ui/Toasts.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
@@ -33,20 +35,29 @@ export default function SignIns() {
         Each sign-in to the console. A session ends after eight hours, without input, and with its API key.
       </PageHeader>
       {can("keys.write") ? (
-        <Tabs
-          label="Sessions"
-          selected={of}
-          onSelect={setOf}
-          options={[
-            ["key", "Yours"],
-            ["organization", "All"]
-          ]}
-        />
+        <Toolbar label="Filters">
+          <Tabs
+            label="Sessions"
+            selected={of}
+            onSelect={setOf}
+            options={[
+              ["key", "Yours"],
+              ["organization", "All"]
+            ]}
+          />
+        </Toolbar>
       ) : null}
       <PagedList atom={atoms[of]}>
         {(sessions) => (
           <Table
-            columns={["API key", "Signed in", "Last active", "Expires", { name: "Actions", hidden: true }]}
+            columns={[
+              "Browser",
+              "API key",
+              "Signed in",
+              "Last active",
+              "Expires",
+              { name: "Actions", hidden: true }
+            ]}
           >
             {sessions.map((session) => (
               <Row key={session.id} signIn={session} onEnded={() => refresh(atoms[of])} />
@@ -73,18 +84,21 @@ const Row = ({ onEnded, signIn }: { readonly signIn: SignIn; readonly onEnded: (
       }}
     >
       <p>
-        The browser is signed out within five seconds. The API key <UntrustedText text={signIn.key.name} />{" "}
-        stays usable: revoke it if someone else has it.
+        {signIn.browser ?? "The browser"}
+        {signIn.address === null ? "" : ` at ${signIn.address}`} is signed out within five seconds. The API
+        key <UntrustedText text={signIn.key.name} /> stays usable: revoke it if someone else has it.
       </p>
     </ConfirmButton>
   )
   return (
     <tr>
       <td>
-        <strong>
-          <UntrustedText text={signIn.key.name} />
-        </strong>
-        {isThis ? <span className="quiet"> (this browser)</span> : null}
+        <strong>{signIn.browser ?? "Unknown browser"}</strong>{" "}
+        {isThis ? <Badge tone="note">This browser</Badge> : null}
+        {signIn.address === null ? null : <div className="quiet small">from {signIn.address}</div>}
+      </td>
+      <td data-label="API key">
+        <UntrustedText text={signIn.key.name} />
       </td>
       <td data-label="Signed in">
         <RelativeTime time={signIn.created_at} />

@@ -40,6 +40,12 @@ const agreementOf = (counts: Counts): number | null => percentage(counts.positiv
 
 const rateOf = (counts: Counts): number | null => percentage(feedbackOf(counts), counts.runs)
 
+/** Shares of each day. A chart each, because one is at most 100 % and the other can be several times that. */
+const shares = [
+  { caption: "Agreement", tone: "first", of: agreementOf },
+  { caption: "Feedback per run", tone: "second", of: rateOf }
+] as const
+
 /** The days on which there were new releases. */
 const marksOf = ({ days, released }: FeedbackOverview): ReadonlyArray<ChartMark> => {
   const counts = new Map<number, number>()
@@ -93,24 +99,24 @@ const Answers = ({ overview }: { readonly overview: FeedbackOverview }) => {
             to: feedbackList(daysQuery(day, day))
           }))}
         />
-        <Chart
-          caption="Agreement and feedback per run"
-          firstColumn="Day (UTC)"
-          kind="lines"
-          summary={marks.length === 0 ? "" : "triangles: new releases"}
-          format={percentText}
-          marks={marks}
-          series={[
-            { name: "agreement", tone: "first" },
-            { name: "feedback per run", tone: "second" }
-          ]}
-          points={days.map((day) => ({
-            key: day.day,
-            label: dayLabel(day.day),
-            values: [agreementOf(day), rateOf(day)],
-            to: feedbackList(daysQuery(day.day, day.day))
-          }))}
-        />
+        {shares.map(({ caption, of, tone }) => (
+          <Chart
+            key={caption}
+            caption={caption}
+            firstColumn="Day (UTC)"
+            kind="lines"
+            summary={marks.length === 0 ? "" : "triangles: new releases"}
+            format={percentText}
+            marks={marks}
+            series={[{ name: caption.toLowerCase(), tone }]}
+            points={days.map((day) => ({
+              key: day.day,
+              label: dayLabel(day.day),
+              values: [of(day)],
+              to: feedbackList(daysQuery(day.day, day.day))
+            }))}
+          />
+        ))}
       </div>
       {releases.length === 0 ? null : (
         <Table

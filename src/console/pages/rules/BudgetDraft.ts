@@ -1,20 +1,21 @@
 /** Budgets of a rule while they are edited. */
 import { Result, Schema } from "effect"
-import { type BudgetScope, RuleBudget } from "../../../domain/approvals/RuleBudget.ts"
+import { BudgetScope, RuleBudget } from "../../../domain/approvals/RuleBudget.ts"
 
 /** A budget as its form fields have it. */
-export interface BudgetDraft {
-  readonly key: number
-  readonly per: BudgetScope
-  readonly window_seconds: number
+export const BudgetDraft = Schema.Struct({
+  key: Schema.Number,
+  per: BudgetScope,
+  window_seconds: Schema.Number,
   /** Empty: no limit. */
-  readonly count: string
+  count: Schema.String,
   /** The pointer and the limit of the sum; both empty: no limit. */
-  readonly pointer: string
-  readonly at_most: string
+  pointer: Schema.String,
+  at_most: Schema.String,
   /** JSON Pointers, one per line. */
-  readonly by: string
-}
+  by: Schema.String
+})
+export type BudgetDraft = typeof BudgetDraft.Type
 
 /** A new budget: a number of steps a day, for each session. */
 export const newBudgetDraft = (key: number): BudgetDraft => ({

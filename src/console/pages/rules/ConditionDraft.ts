@@ -3,15 +3,6 @@ import { Result, Schema } from "effect"
 import { type ConditionOp, RuleCondition } from "../../../domain/approvals/RuleCondition.ts"
 import { parseJson } from "../../ui/jsonText.ts"
 
-/** A condition in the edited list. */
-export interface ConditionDraft {
-  readonly key: number
-  readonly pointer: string
-  readonly op: ConditionOp
-  /** The value: a text as it is, anything else as JSON. */
-  readonly value: string
-}
-
 /** The operand of an operator, as the form edits it. */
 type ValueKind = "json" | "list" | "number" | "text" | "conditions" | "none"
 
@@ -40,6 +31,18 @@ export const operators: Readonly<
   every: { label: "has only elements with", kind: "conditions", hint: "a JSON array of conditions" },
   some: { label: "has an element with", kind: "conditions", hint: "a JSON array of conditions" }
 }
+
+export const isOp = (text: string): text is ConditionOp => Object.hasOwn(operators, text)
+
+/** A condition in the edited list. */
+export const ConditionDraft = Schema.Struct({
+  key: Schema.Number,
+  pointer: Schema.String,
+  op: Schema.String.pipe(Schema.refine(isOp)),
+  /** The value: a text as it is, anything else as JSON. */
+  value: Schema.String
+})
+export type ConditionDraft = typeof ConditionDraft.Type
 
 /** Starts editing a stored condition. */
 export const toConditionDraft = (condition: RuleCondition, key: number): ConditionDraft => {

@@ -1,22 +1,27 @@
 import { Result } from "effect"
 import { useId } from "react"
 import { Button } from "../../ui/Button.tsx"
-import { type ConditionDraft, fromConditionDraft, operators } from "./ConditionDraft.ts"
+import { type ConditionDraft, fromConditionDraft, isOp, operators } from "./ConditionDraft.ts"
 import type { ArgumentSuggestions } from "./stepSuggestions.ts"
-import { MAX_RULE_CONDITIONS, type ConditionOp } from "../../../domain/approvals/RuleCondition.ts"
+import { MAX_RULE_CONDITIONS } from "../../../domain/approvals/RuleCondition.ts"
 
 /** The operators, as the `select` lists them. */
 const ops = Object.entries(operators)
 
-const isOp = (text: string): text is ConditionOp => Object.hasOwn(operators, text)
-
 /** Edits the conditions of a rule on the step's arguments. Pointers and values are suggested from arguments of past steps. */
 export const ConditionsField = ({
   drafts,
+  hint: meaning = "All must hold. A value that is missing or has another type is never allowed by this rule, and makes a rule that rejects ask a person instead.",
+  legend = "Conditions on the arguments",
+  name = "Condition",
   onChange,
   showsFaults,
   suggestions
 }: {
+  readonly legend?: string
+  readonly hint?: string
+  /** What one condition is called. */
+  readonly name?: string
   readonly drafts: ReadonlyArray<ConditionDraft>
   /** Whether faults are shown: not while a condition is still being written. */
   readonly showsFaults: boolean
@@ -28,11 +33,8 @@ export const ConditionsField = ({
     onChange(drafts.map((one) => (one.key === key ? { ...one, ...part } : one)))
   return (
     <fieldset className="field">
-      <legend className="legend">Conditions on the arguments</legend>
-      <p className="hint">
-        All must hold. A value that is missing or has another type is never allowed by this rule, and makes a
-        rule that rejects ask a person instead.
-      </p>
+      <legend className="legend">{legend}</legend>
+      <p className="hint">{meaning}</p>
       <datalist id={`${id}-pointers`}>
         {[...suggestions.keys()].map((pointer) => (
           <option key={pointer} value={pointer}>
@@ -49,7 +51,7 @@ export const ConditionsField = ({
         return (
           <div key={draft.key} className={fault === undefined ? "condition" : "condition invalid"}>
             <input
-              aria-label={`Condition ${number}, JSON Pointer`}
+              aria-label={`${name} ${number}, JSON Pointer`}
               placeholder="/amount"
               spellCheck={false}
               autoCapitalize="off"
@@ -58,7 +60,7 @@ export const ConditionsField = ({
               onChange={({ target }) => change(draft.key, { pointer: target.value })}
             />
             <select
-              aria-label={`Condition ${number}, comparison`}
+              aria-label={`${name} ${number}, comparison`}
               value={draft.op}
               onChange={({ target }) => {
                 if (isOp(target.value)) change(draft.key, { op: target.value })
@@ -75,7 +77,7 @@ export const ConditionsField = ({
             ) : (
               <>
                 <input
-                  aria-label={`Condition ${number}, value`}
+                  aria-label={`${name} ${number}, value`}
                   aria-invalid={fault === undefined ? undefined : true}
                   {...(fault === undefined ? {} : { "aria-describedby": `${id}-fault-${draft.key}` })}
                   placeholder={hint}
@@ -98,7 +100,7 @@ export const ConditionsField = ({
             <Button
               small
               kind="bare"
-              aria-label={`Remove condition ${number}`}
+              aria-label={name === "Condition" ? `Remove condition ${number}` : `Remove ${name} ${number}`}
               onClick={() => onChange(drafts.filter(({ key }) => key !== draft.key))}
             >
               Remove

@@ -1,17 +1,23 @@
-import { Result } from "effect"
+import { Result, Schema } from "effect"
 import { AsyncResult, Atom } from "effect/reactivity"
 import { type FormEvent, useMemo, useState } from "react"
-import { type ApprovalRule, RuleEffect } from "../../../domain/approvals/ApprovalRule.ts"
+import { CommentRequirement } from "../../../domain/approvals/Approval.ts"
+import { ApprovalRule, RuleEffect } from "../../../domain/approvals/ApprovalRule.ts"
 import { compileTextPattern } from "../../../domain/approvals/CompiledRules/compileTextPattern.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { useAtomValue } from "../../state/atoms.ts"
+import type { RuleId } from "../../../domain/Ids.ts"
 import { Button } from "../../ui/Button.tsx"
 import { Dialog } from "../../ui/Dialog.tsx"
+import { useDialogDraft } from "../../ui/useDialogDraft.ts"
 import { Field } from "../../ui/Field.tsx"
-import { type BudgetDraft, fromBudgetDraft, toBudgetDraft } from "./BudgetDraft.ts"
+import { fromTermsDraft, termsFault } from "../reviewers/ReviewerTermsFields.tsx"
+import { takesReviewer } from "../reviewers/termsOfRules.ts"
+import { BudgetDraft, fromBudgetDraft, toBudgetDraft } from "./BudgetDraft.ts"
 import { BudgetsField } from "./BudgetsField.tsx"
-import { type ConditionDraft, fromConditionDraft, toConditionDraft } from "./ConditionDraft.ts"
+import { ConditionDraft, fromConditionDraft, toConditionDraft } from "./ConditionDraft.ts"
 import { ConditionsField } from "./ConditionsField.tsx"
+import { ReviewerField, RuleReviewerDraft, toReviewerDraft } from "./ReviewerField.tsx"
 import type { RuleDraft } from "./RuleDraft.ts"
 import { DurationField } from "./DurationField.tsx"
 import { QuorumField } from "./QuorumField.tsx"
@@ -25,8 +31,33 @@ const effectLabels: Record<RuleEffect, string> = {
   reject: "Reject"
 }
 
+const requirementLabels: Record<CommentRequirement, string> = {
+  never: "Optional",
+  reject: "Required to reject",
+  always: "Required with every decision"
+}
+
 /** The newest approvals, whose arguments are suggestions for conditions. */
 const recentApprovals = Atom.make(apiClient.approvals.list({ query: { limit: 100 } }))
+
+/** The rule and its texts as they are typed, which need not be valid yet. */
+const Changes = Schema.Struct({
+  rule: Schema.optionalKey(
+    ApprovalRule.mapFields((fields) => ({
+      ...fields,
+      tool: Schema.String,
+      action_class: Schema.String,
+      summary_template: Schema.NullOr(Schema.String)
+    }))
+  ),
+  isNew: Schema.optionalKey(Schema.Boolean),
+  conditions: Schema.optionalKey(Schema.Array(ConditionDraft)),
+  budgets: Schema.optionalKey(Schema.Array(BudgetDraft)),
+  reviewer: Schema.optionalKey(RuleReviewerDraft)
+})
+
+/** The name of the dialog's kept input. */
+export const EDITED_RULE = "edited rule"
 
 /** A dialog that edits one rule of the list. The change is sent when the list is saved. */
 export const RuleDialog = ({
@@ -36,17 +67,20 @@ export const RuleDialog = ({
   onSubmit
 }: {
   readonly draft: RuleDraft
-  /** Whether the rule is already in the list, saved or not. */ readonly isListed: boolean
+  /** Whether a rule is already in the list, saved or not. */
+  readonly isListed: (id: RuleId) => boolean
   readonly onClose: () => void
   readonly onSubmit: (draft: RuleDraft) => void
 }) => {
-  const [rule, setRule] = useState(draft.rule)
-  const [conditions, setConditions] = useState<ReadonlyArray<ConditionDraft>>(() =>
-    draft.rule.when.map((condition, key) => toConditionDraft(condition, key))
-  )
-  const [budgets, setBudgets] = useState<ReadonlyArray<BudgetDraft>>(() =>
-    draft.rule.budgets.map((budget, key) => toBudgetDraft(budget, key))
-  )
+  const kept = useDialogDraft<Required<typeof Changes.Type>>(EDITED_RULE, Changes, {
+    ...draft,
+    conditions: draft.rule.when.map((condition, key) => toConditionDraft(condition, key)),
+    budgets: draft.rule.budgets.map((budget, key) => toBudgetDraft(budget, key)),
+    reviewer: toReviewerDraft(draft.rule.reviewer)
+  })
+  const { budgets, conditions, isNew, reviewer, rule } = kept.value
+  // Always with the rule, so that the kept input names the rule that it is about.
+  const change = (part: Partial<typeof Changes.Type>) => kept.set({ isNew, rule, ...part })
   const [isSubmitted, setSubmitted] = useState(false)
   const recent = useAtomValue(recentApprovals)
   const examples = useMemo(() => {
@@ -57,21 +91,56 @@ export const RuleDialog = ({
     )
   }, [recent, rule.tool])
   const suggestions = useMemo(() => suggestionsOf(examples), [examples])
-  const set = (change: Partial<ApprovalRule>) => setRule({ ...rule, ...change })
+  const set = (part: Partial<ApprovalRule>) => change({ rule: { ...rule, ...part } })
+  // Only a rule that asks one person has a reviewer model.
+  const hasReviewer = takesReviewer(rule) && reviewer.task_id !== null
   const submit = (event: FormEvent) => {
     event.preventDefault()
     const parsed = Result.all({
       when: Result.all(conditions.map(fromConditionDraft)),
       // Only a rule that allows has budgets.
-      budgets: Result.all(rule.effect === "allow" ? budgets.map(fromBudgetDraft) : [])
+      budgets: Result.all(rule.effect === "allow" ? budgets.map(fromBudgetDraft) : []),
+      never: Result.all(hasReviewer ? reviewer.never.map(fromConditionDraft) : [])
     })
     setSubmitted(true)
     if (summaryFault(rule.summary_template) !== undefined || Result.isFailure(parsed)) return
-    onSubmit({ ...draft, rule: { ...rule, ...parsed.success } })
+    if (hasReviewer && termsFault(reviewer.terms) !== undefined) return
+    const { never, ...changed } = parsed.success
+    onSubmit({
+      isNew,
+      rule: {
+        ...rule,
+        ...changed,
+        reviewer:
+          takesReviewer(rule) && reviewer.task_id !== null
+            ? fromTermsDraft(reviewer.terms, reviewer.task_id, never)
+            : null
+      }
+    })
   }
   return (
-    <Dialog open title={isListed ? "Edit rule" : "New rule"} onClose={onClose}>
+    <Dialog open title={isListed(rule.id) ? "Edit rule" : "New rule"} draft={kept} onClose={onClose}>
       <form className="stack" onSubmit={submit}>
+        <Field label="Effect">
+          {(field) => (
+            <select
+              {...field}
+              value={rule.effect}
+              onChange={({ target }) => {
+                const effect = RuleEffect.literals.find((one) => one === target.value)
+                if (effect !== undefined) set({ effect })
+              }}
+            >
+              {RuleEffect.literals
+                .toSorted((left, right) => effectLabels[left].localeCompare(effectLabels[right]))
+                .map((effect) => (
+                  <option key={effect} value={effect}>
+                    {effectLabels[effect]}
+                  </option>
+                ))}
+            </select>
+          )}
+        </Field>
         <Field label="Tool" hint="The exact name, or a pattern with * as a wildcard.">
           {(field) => (
             <input
@@ -105,34 +174,14 @@ export const RuleDialog = ({
           drafts={conditions}
           showsFaults={isSubmitted}
           suggestions={suggestions}
-          onChange={setConditions}
+          onChange={(conditions) => change({ conditions })}
         />
-        <Field label="Effect">
-          {(field) => (
-            <select
-              {...field}
-              value={rule.effect}
-              onChange={({ target }) => {
-                const effect = RuleEffect.literals.find((one) => one === target.value)
-                if (effect !== undefined) set({ effect })
-              }}
-            >
-              {RuleEffect.literals
-                .toSorted((left, right) => effectLabels[left].localeCompare(effectLabels[right]))
-                .map((effect) => (
-                  <option key={effect} value={effect}>
-                    {effectLabels[effect]}
-                  </option>
-                ))}
-            </select>
-          )}
-        </Field>
         {rule.effect === "allow" ? (
           <BudgetsField
             drafts={budgets}
             showsFaults={isSubmitted}
             suggestions={suggestions}
-            onChange={setBudgets}
+            onChange={(budgets) => change({ budgets })}
           />
         ) : null}
         {rule.effect === "require_approval" ? (
@@ -171,6 +220,24 @@ export const RuleDialog = ({
                 </select>
               )}
             </Field>
+            <Field label="Comment of the decision">
+              {(field) => (
+                <select
+                  {...field}
+                  value={rule.require_comment}
+                  onChange={({ target }) => {
+                    const chosen = CommentRequirement.literals.find((one) => one === target.value)
+                    if (chosen !== undefined) set({ require_comment: chosen })
+                  }}
+                >
+                  {CommentRequirement.literals.map((one) => (
+                    <option key={one} value={one}>
+                      {requirementLabels[one]}
+                    </option>
+                  ))}
+                </select>
+              )}
+            </Field>
             <label className="check">
               <input
                 type="checkbox"
@@ -179,6 +246,13 @@ export const RuleDialog = ({
               />
               <span>Allow self-approval by the requesting key</span>
             </label>
+            <ReviewerField
+              draft={reviewer}
+              isPossible={takesReviewer(rule)}
+              showsFaults={isSubmitted}
+              suggestions={suggestions}
+              onChange={(reviewer) => change({ reviewer })}
+            />
             <SummaryField
               template={rule.summary_template}
               examples={examples}
@@ -200,7 +274,7 @@ export const RuleDialog = ({
         <div className="dialog-actions">
           <Button onClick={onClose}>Cancel</Button>
           <Button kind="primary" type="submit">
-            {isListed ? "Update rule" : "Add rule"}
+            {isListed(rule.id) ? "Update rule" : "Add rule"}
           </Button>
         </div>
       </form>

@@ -50,7 +50,9 @@ export const newRuleDraft = (): RuleDraft => ({
     escalation_seconds: null,
     timeout_action: "reject",
     self_approval: false,
+    require_comment: "never",
     retry_unknown: false,
+    reviewer: null,
     quorum: DEFAULT_QUORUM,
     reason: "",
     summary_template: null

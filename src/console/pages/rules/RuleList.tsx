@@ -1,5 +1,5 @@
 import { type DragEvent, useEffect, useRef, useState } from "react"
-import { findCovering, findRuleWarnings } from "../../../domain/approvals/ruleWarnings.ts"
+import { findCovering, findRuleWarnings, type RuleWarning } from "../../../domain/approvals/ruleWarnings.ts"
 import { useQueryParameter } from "../../app/router.tsx"
 import { announce } from "../../ui/announce.ts"
 import { Button } from "../../ui/Button.tsx"
@@ -18,15 +18,15 @@ interface Drop {
 export const RuleList = ({
   drafts,
   editable,
-  isSaved,
   onChange,
   onEdit,
-  onLook
+  onLook,
+  saved
 }: {
   readonly drafts: ReadonlyArray<RuleDraft>
   readonly editable: boolean
-  /** Whether the drafts are the saved rules. */
-  readonly isSaved: boolean
+  /** The warnings of the service about the saved rules, if the drafts are these; undefined: they differ. */
+  readonly saved: ReadonlyArray<RuleWarning> | undefined
   /** Looks for rules that were saved elsewhere, while there are none. */
   readonly onLook: () => void
   readonly onChange: (drafts: ReadonlyArray<RuleDraft>) => void
@@ -65,7 +65,7 @@ export const RuleList = ({
   if (drafts.length === 0) {
     return (
       <div className="card">
-        {isSaved ? (
+        {saved !== undefined ? (
           <FirstRecord of={({ firstRule }, origin) => firstRule(origin)} look={onLook} />
         ) : (
           <EmptyState title="No rules">
@@ -76,11 +76,11 @@ export const RuleList = ({
     )
   }
   const rules = drafts.map(({ rule }) => rule)
-  const warnings = findRuleWarnings(rules)
+  const warnings = saved ?? findRuleWarnings(rules)
   const warningOf = (index: number, rule: RuleDraft["rule"]): string | undefined => {
     const covering = findCovering(rules.slice(0, index), rule)
     return covering < 0
-      ? warnings.find(({ pointer }) => pointer === `#/rules/${index}`)?.detail
+      ? warnings.find(({ pointer }) => `${pointer}/`.startsWith(`#/rules/${index}/`))?.detail
       : `Never reached: rule ${covering + 1} matches all its steps. Move this rule above it.`
   }
   return (

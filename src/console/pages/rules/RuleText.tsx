@@ -1,10 +1,18 @@
+import type { CommentRequirement } from "../../../domain/approvals/Approval.ts"
 import type { ApprovalRule } from "../../../domain/approvals/ApprovalRule.ts"
 import { describeBudget } from "../../../domain/approvals/RuleBudget.ts"
 import { describeQuorum, isDefaultQuorum } from "../../../domain/approvals/Quorum.ts"
+import { describeRuleReviewer } from "../../../domain/approvals/RuleReviewer.ts"
 import { formatSeconds } from "../../ui/Time.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
+import { ReviewerLink } from "../reviewers/ReviewerLink.tsx"
 import { describeCondition } from "./ConditionDraft.ts"
 import { EffectBadge } from "./EffectBadge.tsx"
+
+const requirementTexts: Readonly<Record<Exclude<CommentRequirement, "never">, string>> = {
+  reject: "comment required to reject",
+  always: "comment required"
+}
 
 /** A rule in words, with a warning about it. */
 export const RuleText = ({
@@ -64,6 +72,26 @@ export const RuleText = ({
         })}
       </ul>
     )}
+    {rule.reviewer === null ? null : (
+      <>
+        <p className="small">
+          Reviewer model <ReviewerLink id={rule.reviewer.task_id} /> decides{" "}
+          {describeRuleReviewer(rule.reviewer)}
+        </p>
+        {rule.reviewer.never.length === 0 ? null : (
+          <ul className="conditions small" aria-label="Never decided by the model">
+            {rule.reviewer.never.map((condition) => {
+              const text = describeCondition(condition)
+              return (
+                <li key={text}>
+                  never if <UntrustedText text={text} />
+                </li>
+              )
+            })}
+          </ul>
+        )}
+      </>
+    )}
     {rule.reason === "" ? null : (
       <p className="small">
         <UntrustedText text={rule.reason} />
@@ -83,6 +111,7 @@ export const RuleText = ({
           : ` · escalation window ${formatSeconds(rule.escalation_seconds)}`}{" "}
         · on timeout: {rule.timeout_action === "allow" ? "allow" : "reject"}
         {rule.self_approval ? " · self-approval allowed" : ""}
+        {rule.require_comment === "never" ? "" : ` · ${requirementTexts[rule.require_comment]}`}
       </p>
     ) : null}
     {warning === undefined ? null : <p className="notice warn small">{warning}</p>}

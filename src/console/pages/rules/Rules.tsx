@@ -1,11 +1,12 @@
 import { Effect, Schema } from "effect"
-import { AsyncResult, Atom } from "effect/reactivity"
+import { AsyncResult } from "effect/reactivity"
 import { useState } from "react"
 import type { ApprovalRules } from "../../../api/ApprovalRules.ts"
 import { ApprovalId } from "../../../domain/Ids.ts"
 import { useQueryParameter } from "../../app/router.tsx"
 import { refresh, useAtomValue } from "../../state/atoms.ts"
 import { apiClient } from "../../state/apiClient.ts"
+import { rulesAtom } from "../../state/rules.ts"
 import { useCan } from "../../state/session.ts"
 import { Button } from "../../ui/Button.tsx"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
@@ -13,7 +14,7 @@ import { PageHeader } from "../../ui/PageHeader.tsx"
 import { ConflictNotice } from "../../ui/ConflictNotice.tsx"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
 import { KeptWorkNotice } from "../../ui/KeptWorkNotice.tsx"
-import { useKeptWork } from "../../state/keptWork.ts"
+import { useKeptDialog, useKeptWork } from "../../state/keptWork.ts"
 import { showToast } from "../../ui/Toasts.tsx"
 import { Tabs } from "../../ui/Tabs.tsx"
 import { useAction } from "../../ui/useAction.ts"
@@ -30,13 +31,11 @@ import {
 } from "./RuleDraft.ts"
 import { restoreRules, toStoredRules } from "./keptRules.ts"
 import { useOpenedByAddress } from "../../ui/useOpenedByAddress.ts"
-import { RuleDialog } from "./RuleDialog.tsx"
+import { EDITED_RULE, RuleDialog } from "./RuleDialog.tsx"
 import { RuleList } from "./RuleList.tsx"
 import { RuleTester } from "./RuleTester.tsx"
 import { ShadowRules } from "./ShadowRules.tsx"
 import { Suggestions } from "./Suggestions.tsx"
-
-const rulesAtom = Atom.make(apiClient.approvalRules.get())
 
 /** Reads the rules, and shows them if they are another revision. */
 const refreshIfNewer = (revision: number): Promise<void> =>
@@ -104,12 +103,17 @@ const Editor = ({
     restore: restoreRules
   })
   const { setWork: setEdited, work: edited } = kept
-  const [open, setOpen] = useState<RuleDraft>()
+  const dialog = useKeptDialog(EDITED_RULE)
+  const [opened, setOpened] = useState(newRuleDraft)
+  const open = (draft: RuleDraft) => {
+    setOpened(draft)
+    dialog.open()
+  }
   const example = useQueryParameter("like")
   useOpenedByAddress("rule", () => {
     if (!editable) return
-    if (isApprovalId(example)) void draftLike(example).then(setOpen)
-    else setOpen(newRuleDraft())
+    if (isApprovalId(example)) void draftLike(example).then(open)
+    else open(newRuleDraft())
   })
   const change = (drafts: ReadonlyArray<RuleDraft>) => setEdited({ ...edited, drafts })
   const save = useAction((overwrite: boolean) =>
@@ -134,7 +138,7 @@ const Editor = ({
         showToast(`Added as rule ${place + 1}, above the rule that matches all its steps`)
       }
     }
-    setOpen(undefined)
+    dialog.close()
   }
   const changed = isChanged(edited)
   return (
@@ -152,7 +156,7 @@ const Editor = ({
                   </Button>
                 </>
               ) : null}
-              <Button kind={changed ? "plain" : "primary"} onClick={() => setOpen(newRuleDraft())}>
+              <Button kind={changed ? "plain" : "primary"} onClick={() => open(newRuleDraft())}>
                 New rule
               </Button>
             </>
@@ -192,12 +196,12 @@ const Editor = ({
         <RuleList
           drafts={edited.drafts}
           editable={editable}
-          isSaved={!changed}
+          saved={changed ? undefined : rules.warnings}
           onChange={change}
-          onEdit={setOpen}
+          onEdit={open}
           onLook={() => {
             // The editor starts again with a new revision, so that nothing may be open.
-            if (open === undefined) void refreshIfNewer(edited.revision)
+            if (!dialog.isOpen) void refreshIfNewer(edited.revision)
           }}
         />
         <RuleTester drafts={edited.drafts} changed={changed} />
@@ -222,14 +226,14 @@ const Editor = ({
           />
         )}
       </div>
-      {open === undefined ? null : (
+      {dialog.isOpen ? (
         <RuleDialog
-          draft={open}
-          isListed={edited.drafts.includes(open)}
-          onClose={() => setOpen(undefined)}
+          draft={opened}
+          isListed={(id) => edited.drafts.some(({ rule }) => rule.id === id)}
+          onClose={dialog.close}
           onSubmit={put}
         />
-      )}
+      ) : null}
     </>
   )
 }

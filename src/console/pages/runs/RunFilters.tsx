@@ -10,7 +10,7 @@ import { Button } from "../../ui/Button.tsx"
 import { DayField } from "../../ui/DayField.tsx"
 import { SearchField } from "../../ui/SearchField.tsx"
 import { Tabs } from "../../ui/Tabs.tsx"
-import { Toolbar } from "../../ui/Toolbar.tsx"
+import { countFilters, Toolbar } from "../../ui/Toolbar.tsx"
 import type { SetQuery } from "../../ui/useQueryState.ts"
 import { TaskFilter } from "../feedback/Filters.tsx"
 import { feedbackChoices, isFiltered, type RunQueryFields, unfiltered } from "../../state/runFilter.ts"
@@ -41,7 +41,19 @@ export const RunFilters = ({
       ? DURATIONS
       : [...DURATIONS, slow].toSorted((a, b) => a - b)
   return (
-    <Toolbar label="Filters of runs">
+    <Toolbar
+      label="Filters of runs"
+      filters={countFilters(
+        q,
+        task === undefined ? query.task : undefined,
+        release,
+        feedback,
+        slow,
+        source,
+        from,
+        to
+      )}
+    >
       <Tabs
         label="Outcome"
         selected={status ?? "all"}
@@ -88,7 +100,7 @@ export const RunFilters = ({
         onChoose={(value) => setQuery({ source: isSource(value) ? value : undefined })}
       />
       <DayField label="From" day={from} onChange={(day) => setQuery({ from: day })} />
-      <DayField label="To" day={to} onChange={(day) => setQuery({ to: day })} />
+      <DayField label="Until" day={to} onChange={(day) => setQuery({ to: day })} />
       {isFiltered(query) ? (
         <Button small onClick={() => setQuery(unfiltered)}>
           Clear filters

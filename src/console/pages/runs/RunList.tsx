@@ -37,11 +37,14 @@ export const RunList = ({ task }: { readonly task?: Task }) => {
           runs.length === 0 ? (
             <NoRuns search={search} task={task} />
           ) : (
-            <ul className="card run-rows" aria-label="Runs">
-              {runs.map((run) => (
-                <Row key={run.trace_id} run={run} showsTask={task === undefined} />
-              ))}
-            </ul>
+            <>
+              <RunHeads showsTask={task === undefined} />
+              <ul className="card run-rows" aria-label="Runs">
+                {runs.map((run) => (
+                  <Row key={run.trace_id} run={run} showsTask={task === undefined} />
+                ))}
+              </ul>
+            </>
           )
         }
       </PagedList>
@@ -94,6 +97,21 @@ const NoRuns = ({ search, task }: { readonly search: string; readonly task: Task
     </div>
   )
 }
+
+/** The names of the columns, on screens that are wide enough for all of them. Screen readers get the texts of a row in their order. */
+const RunHeads = ({ showsTask }: { readonly showsTask: boolean }) => (
+  <div className="run-row run-heads" data-task={showsTask ? "" : undefined} aria-hidden="true">
+    {showsTask ? <span>Task</span> : null}
+    <span className="run-row-text">
+      <span>Input</span>
+      <span>Answer</span>
+    </span>
+    <span>Feedback</span>
+    <span>Answered by</span>
+    <span className="run-row-duration">Duration</span>
+    <span className="run-row-time">Time</span>
+  </div>
+)
 
 /** One run in a line: its input and answer, the provider, the duration, and how it was judged. */
 const Row = ({ run, showsTask }: { readonly run: RunRow; readonly showsTask: boolean }) => (

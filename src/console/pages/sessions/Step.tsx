@@ -7,6 +7,7 @@ import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { TimeOfDay, Countdown } from "../../ui/Time.tsx"
 import { ApprovalStatusBadge } from "../approvals/ApprovalStatusBadge.tsx"
 import { verdictOf } from "../approvals/verdictOf.ts"
+import { ReviewerLink } from "../reviewers/ReviewerLink.tsx"
 
 /** The events of one step, in order. */
 export interface StepHistory {
@@ -52,6 +53,17 @@ export const Step = ({ history }: { readonly history: StepHistory }) => {
       {governed?.decision_source !== "counter_proposal" || governed.approval_id === null ? null : (
         <p>
           <Link to={`/approvals/${governed.approval_id}`}>Rejected approval with the proposal</Link>
+        </p>
+      )}
+      {governed?.reviewer === undefined ? null : (
+        <p>
+          Decided by the model <ReviewerLink id={governed.reviewer.task_id} />, release{" "}
+          <span className="id">{governed.reviewer.release_id}</span>
+          {governed.reviewer.reason === "" ? null : (
+            <>
+              . Its reason: <UntrustedText text={governed.reviewer.reason} />
+            </>
+          )}
         </p>
       )}
       {grantId === null ? null : (

@@ -152,7 +152,6 @@ const ComparisonView = ({ comparison }: { readonly comparison: ComparisonModel }
           ) : null}
         </div>
       ) : null}
-      <ComparedSides comparison={comparison} releases={releases} />
       <div className="two-columns">
         <section className="card padded stack" aria-label="Agreement">
           <AgreementSummary summary={summary} />
@@ -187,6 +186,7 @@ const ComparisonView = ({ comparison }: { readonly comparison: ComparisonModel }
           </div>
         </section>
       </div>
+      <ComparedSides comparison={comparison} releases={releases} />
       <ComparisonSettings comparison={comparison} />
       <ComparisonResults comparison={comparison} />
     </div>

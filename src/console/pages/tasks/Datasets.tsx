@@ -1,7 +1,7 @@
-import { useState } from "react"
 import type { Task } from "../../../domain/tasks/Task.ts"
 import { Link } from "../../app/router.tsx"
 import { refresh } from "../../state/atoms.ts"
+import { useKeptDialog } from "../../state/keptWork.ts"
 import { useCan } from "../../state/session.ts"
 import { datasetsAtom } from "../../state/tasks.ts"
 import { Badge } from "../../ui/Badge.tsx"
@@ -11,18 +11,18 @@ import { Table } from "../../ui/Table.tsx"
 import { PagedList } from "../../ui/PagedList.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { RelativeTime } from "../../ui/Time.tsx"
-import { NewExamples } from "./NewExamples.tsx"
+import { NewExamples, newExamplesOf } from "./NewExamples.tsx"
 
 /** The versions of a task's dataset, newest first, and the button that adds examples. */
 export const Datasets = ({ task }: { readonly task: Task }) => {
   const can = useCan()
-  const [isAdding, setIsAdding] = useState(false)
+  const adding = useKeptDialog(newExamplesOf(task.id))
   return (
     <div className="stack">
       {can("datasets.write") ? (
         <div className="change-head">
           <p className="quiet">Versions are immutable. Adding examples creates the next version.</p>
-          <Button kind="primary" onClick={() => setIsAdding(true)}>
+          <Button kind="primary" onClick={adding.open}>
             Add examples
           </Button>
         </div>
@@ -60,7 +60,7 @@ export const Datasets = ({ task }: { readonly task: Task }) => {
           )
         }
       </PagedList>
-      {isAdding ? <NewExamples task={task} onClose={() => setIsAdding(false)} /> : null}
+      {adding.isOpen ? <NewExamples task={task} onClose={adding.close} /> : null}
     </div>
   )
 }

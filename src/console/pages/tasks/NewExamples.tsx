@@ -1,5 +1,6 @@
-import { Result } from "effect"
+import { Result, Schema } from "effect"
 import { type FormEvent, useState } from "react"
+import type { TaskId } from "../../../domain/Ids.ts"
 import type { Task } from "../../../domain/tasks/Task.ts"
 import { refresh } from "../../state/atoms.ts"
 import { apiClient } from "../../state/apiClient.ts"
@@ -10,11 +11,18 @@ import { Field } from "../../ui/Field.tsx"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
 import { showToast } from "../../ui/Toasts.tsx"
 import { useAction } from "../../ui/useAction.ts"
+import { useDialogDraft } from "../../ui/useDialogDraft.ts"
 import { exampleError, type ParsedExample, parseExamples } from "./parseExamples.ts"
+
+const Changes = Schema.Struct({ text: Schema.optionalKey(Schema.String) })
+
+/** The name of the dialog's kept input. */
+export const newExamplesOf = (task: TaskId): string => `examples ${task}`
 
 /** A dialog that creates the next version of a task's dataset, or the first, from pasted or uploaded examples. */
 export const NewExamples = ({ onClose, task }: { readonly task: Task; readonly onClose: () => void }) => {
-  const [text, setText] = useState("")
+  const draft = useDialogDraft(newExamplesOf(task.id), Changes, { text: "" })
+  const { text } = draft.value
   const [parseError, setParseError] = useState<string>()
   // The newest version as of opening the dialog: a version created in the meantime causes a conflict instead of being overwritten.
   const [base] = useState(task.dataset_id)
@@ -38,10 +46,10 @@ export const NewExamples = ({ onClose, task }: { readonly task: Task; readonly o
     onClose()
   }
   const load = async (file: File | undefined) => {
-    if (file !== undefined) setText(await file.text())
+    if (file !== undefined) draft.set({ text: await file.text() })
   }
   return (
-    <Dialog open title="Add examples" onClose={onClose}>
+    <Dialog open title="Add examples" draft={draft} onClose={onClose}>
       <form className="stack" onSubmit={(event) => void submit(event)}>
         <p className="quiet">
           {base === null
@@ -62,7 +70,7 @@ export const NewExamples = ({ onClose, task }: { readonly task: Task; readonly o
               required
               spellCheck={false}
               value={text}
-              onChange={({ target }) => setText(target.value)}
+              onChange={({ target }) => draft.set({ text: target.value })}
             />
           )}
         </Field>

@@ -1,9 +1,10 @@
-import { Effect, Option } from "effect"
+import { Effect, Option, Schema } from "effect"
 import { AsyncResult } from "effect/reactivity"
-import { useState } from "react"
+import { type FormEvent, useState } from "react"
 import type { Comparison } from "../../../domain/tasks/Comparison.ts"
 import { refresh, useAtomValue } from "../../state/atoms.ts"
 import { releasesAtom, taskAtom } from "../../state/tasks.ts"
+import { useKeptDialog } from "../../state/keptWork.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { Button } from "../../ui/Button.tsx"
 import { Dialog } from "../../ui/Dialog.tsx"
@@ -11,28 +12,63 @@ import { fieldError } from "../../ui/Failure.ts"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
 import { Field } from "../../ui/Field.tsx"
 import { useAction } from "../../ui/useAction.ts"
+import { useDialogDraft } from "../../ui/useDialogDraft.ts"
 import { type ComparedReleases, ReleaseLabel } from "./ComparedSides.tsx"
 import { formatPercent } from "./Comparisons.tsx"
 
 /** Refusals that `force` overrides. */
 const overridable: ReadonlySet<string | undefined> = new Set(["CANDIDATE_LOST", "LIVE_RELEASE_CHANGED"])
 
-/** The button that promotes a comparison's candidate. If it is refused because it lost, or is outdated, it can be forced with a reason. */
-export const PromoteCandidate = ({
-  comparison: { id, live_release_id, summary, task_id },
-  onDone,
-  releases: { baseline, isCurrent, live }
-}: {
+const Changes = Schema.Struct({
+  reason: Schema.optionalKey(Schema.String),
+  role: Schema.optionalKey(Schema.Literals(["live", "canary"])),
+  /** Percentage of the runs that it answers as a canary. */
+  percent: Schema.optionalKey(Schema.String)
+})
+
+interface Props {
   readonly comparison: Comparison
   readonly releases: ComparedReleases
   /** Called with the new role of the candidate. */
   readonly onDone: (role: "live" | "canary") => void
-}) => {
-  const [open, setOpen] = useState(false)
-  const [reason, setReason] = useState("")
-  const [role, setRole] = useState<"live" | "canary">("live")
-  /** Percentage of the runs that it answers as a canary. */
-  const [percent, setPercent] = useState("")
+}
+
+/** The button that promotes a comparison's candidate. If it is refused because it lost, or is outdated, it can be forced with a reason. */
+export const PromoteCandidate = (props: Props) => {
+  const { id, task_id } = props.comparison
+  const keptAs = `promote ${id}`
+  const dialog = useKeptDialog(keptAs)
+  return (
+    <>
+      <Button
+        kind="primary"
+        onClick={() => {
+          // Another release may have become live since the page was opened.
+          refresh(taskAtom(task_id))
+          refresh(releasesAtom(task_id))
+          dialog.open()
+        }}
+      >
+        Promote candidate
+      </Button>
+      {dialog.isOpen ? <PromotionDialog {...props} keptAs={keptAs} onClose={dialog.close} /> : null}
+    </>
+  )
+}
+
+const PromotionDialog = ({
+  comparison: { id, live_release_id, summary, task_id },
+  keptAs,
+  onClose,
+  onDone,
+  releases: { baseline, isCurrent, live }
+}: Props & { readonly keptAs: string; readonly onClose: () => void }) => {
+  const draft = useDialogDraft<Required<typeof Changes.Type>>(keptAs, Changes, {
+    reason: "",
+    role: "live",
+    percent: ""
+  })
+  const { percent, reason, role } = draft.value
   const task = Option.getOrUndefined(AsyncResult.value(useAtomValue(taskAtom(task_id))))
   /** Whether the release was refused in a way that `force` overrides. It stays so while the forced one is in progress. */
   const [refused, setRefused] = useState(false)
@@ -47,34 +83,16 @@ export const PromoteCandidate = ({
       : Effect.asVoid(apiClient.releases.create({ params, payload: candidate }))
   })
   const canForce = refused || overridable.has(action.failure?.code)
-  const close = () => {
-    setOpen(false)
-    setRefused(false)
-    setReason("")
-    setRole("live")
-    setPercent("")
-    action.reset()
-  }
-  const run = async () => {
+  const submit = async (event: FormEvent) => {
+    event.preventDefault()
     setRefused(canForce)
     if ((await action.runResult(canForce)) === undefined) return
-    close()
+    onClose()
     onDone(isCanary ? "canary" : "live")
   }
   return (
-    <>
-      <Button
-        kind="primary"
-        onClick={() => {
-          // Another release may have become live since the page was opened.
-          refresh(taskAtom(task_id))
-          refresh(releasesAtom(task_id))
-          setOpen(true)
-        }}
-      >
-        Promote candidate
-      </Button>
-      <Dialog open={open} title="Promote this candidate?" onClose={close}>
+    <Dialog open title="Promote this candidate?" draft={draft} onClose={onClose}>
+      <form className="stack" onSubmit={(event) => void submit(event)}>
         <p>
           New runs will use this release. The candidate agreed with{" "}
           {formatPercent(summary.candidate.agreement)} of the examples;{" "}
@@ -95,11 +113,21 @@ export const PromoteCandidate = ({
         <fieldset className="field">
           <legend className="legend">It answers</legend>
           <label className="check">
-            <input type="radio" name="role" checked={!isCanary} onChange={() => setRole("live")} />
+            <input
+              type="radio"
+              name="role"
+              checked={!isCanary}
+              onChange={() => draft.set({ role: "live" })}
+            />
             all new runs, as the live release
           </label>
           <label className="check">
-            <input type="radio" name="role" checked={isCanary} onChange={() => setRole("canary")} />
+            <input
+              type="radio"
+              name="role"
+              checked={isCanary}
+              onChange={() => draft.set({ role: "canary" })}
+            />
             a share of them, as a canary
           </label>
         </fieldset>
@@ -118,7 +146,7 @@ export const PromoteCandidate = ({
                 max={99}
                 step="any"
                 value={percent}
-                onChange={({ target }) => setPercent(target.value)}
+                onChange={({ target }) => draft.set({ percent: target.value })}
               />
             )}
           </Field>
@@ -135,23 +163,23 @@ export const PromoteCandidate = ({
                 required
                 maxLength={4_000}
                 value={reason}
-                onChange={({ target }) => setReason(target.value)}
+                onChange={({ target }) => draft.set({ reason: target.value })}
               />
             )}
           </Field>
         ) : null}
         <div className="dialog-actions">
-          <Button onClick={close}>Cancel</Button>
+          <Button onClick={onClose}>Cancel</Button>
           <Button
             kind={canForce ? "bad" : "primary"}
             pending={action.pending}
             disabled={(canForce && reason.trim() === "") || (isCanary && percent.trim() === "")}
-            onClick={() => void run()}
+            type="submit"
           >
             {canForce ? "Promote nevertheless" : "Promote"}
           </Button>
         </div>
-      </Dialog>
-    </>
+      </form>
+    </Dialog>
   )
 }

@@ -280,6 +280,7 @@ const NumberField = ({
     {(field) => (
       <input
         {...field}
+        className="short"
         type="number"
         min={min}
         max={max}

@@ -5,12 +5,11 @@ import { useAtomValue } from "../../state/atoms.ts"
 import { releaseChangesAtom } from "../../state/tasks.ts"
 import { useCan } from "../../state/session.ts"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
+import { LineChanges } from "../../ui/code/LineChanges.tsx"
 import { Diff } from "../../ui/Diff.tsx"
 import { AbsoluteTime } from "../../ui/Time.tsx"
-import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { DatasetDifferences } from "./DatasetDifferences.tsx"
 import { DatasetLink } from "./DatasetLink.tsx"
-import { type InstructionLine, instructionLines } from "./instructionLines.ts"
 
 interface Props {
   readonly release: Release
@@ -66,7 +65,7 @@ export const ChangesView = ({
   <>
     <section className="stack" aria-label="Changes of the instructions">
       <h3>Instructions</h3>
-      <Instructions instructions={instructions} />
+      <LineChanges changes={instructions} />
     </section>
     <section className="stack" aria-label="Changes of the settings">
       <h3>Settings</h3>
@@ -129,57 +128,3 @@ const settings = (changes: Changes["provider"], side: "before" | "after") =>
   Object.fromEntries(
     changes.flatMap((change) => (change[side] === null ? [] : [[change.setting, change[side]] as const]))
   )
-
-/** Lines that are shown before the reader asks for more. */
-const SHOWN_LINES = 200
-
-const Instructions = ({ instructions }: Pick<Changes, "instructions">) => {
-  const [shown, setShown] = useState(SHOWN_LINES)
-  const lines = instructionLines(instructions)
-  if (instructions.every(({ op }) => op === "same")) return <p>No changes.</p>
-  return (
-    <>
-      <ol className="line-changes">
-        {lines.slice(0, shown).map((line, index) => (
-          <li key={index} className={line.kind}>
-            <Line line={line} />
-          </li>
-        ))}
-      </ol>
-      {lines.length > shown ? (
-        <button type="button" className="link" onClick={() => setShown(shown + 10 * SHOWN_LINES)}>
-          show more of {lines.length.toLocaleString("en")} lines
-        </button>
-      ) : null}
-    </>
-  )
-}
-
-/** The mark before a line. A screen reader reads the word instead. */
-const marks = {
-  added: ["+", "Added: "],
-  removed: ["−", "Removed: "],
-  same: ["", ""]
-} as const
-
-const Line = ({ line }: { readonly line: InstructionLine }) => {
-  if (line.kind === "skipped") {
-    return <span className="quiet">{line.count.toLocaleString("en")} unchanged lines</span>
-  }
-  const [mark, word] = marks[line.kind]
-  return (
-    <>
-      <span className="line-mark" aria-hidden="true">
-        {mark}
-      </span>
-      <span>
-        <span className="visually-hidden">{word}</span>
-        {line.text === "" && line.kind !== "same" ? (
-          <span className="quiet">empty line</span>
-        ) : (
-          <UntrustedText text={line.text} />
-        )}
-      </span>
-    </>
-  )
-}

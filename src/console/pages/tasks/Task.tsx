@@ -19,6 +19,8 @@ import { AbsoluteTime } from "../../ui/Time.tsx"
 import { RunList } from "../runs/RunList.tsx"
 import { Comparisons } from "./Comparisons.tsx"
 import { Datasets } from "./Datasets.tsx"
+import { DatasetLink } from "./DatasetLink.tsx"
+import { ReleaseLink } from "./ReleaseLink.tsx"
 import { Releases } from "./Releases.tsx"
 import { Skeleton } from "../../ui/Skeleton.tsx"
 import { SchemaWarnings } from "./SchemaWarnings.tsx"
@@ -154,20 +156,12 @@ const Overview = ({ task }: { readonly task: TaskModel }) => {
           <div>
             <dt>Live release</dt>
             <dd>
-              <Link to={`/tasks/${task.id}/releases`}>View releases</Link>
+              <ReleaseLink task={task.id} id={task.live_release_id} />
             </dd>
           </div>
           <div>
             <dt>Dataset</dt>
-            <dd>
-              {task.dataset_id === null ? (
-                "none"
-              ) : can("datasets.read") ? (
-                <Link to={`/datasets/${task.dataset_id}`}>Newest version</Link>
-              ) : (
-                <span className="id">{task.dataset_id}</span>
-              )}
-            </dd>
+            <dd>{task.dataset_id === null ? "none" : <DatasetLink task={task.id} id={task.dataset_id} />}</dd>
           </div>
           {can("feedback.read") ? (
             <div>

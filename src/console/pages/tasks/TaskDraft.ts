@@ -196,7 +196,8 @@ const modelSettings = (draft: ProviderDraft) => {
   }
 }
 
-const toProvider = (draft: ProviderDraft): NewProvider => {
+/** The provider of a draft as the API accepts it. */
+export const toProvider = (draft: ProviderDraft): NewProvider => {
   const base_url = draft.base_url.trim()
   switch (draft.kind) {
     case "examples":

@@ -81,6 +81,7 @@ export const TaskForm = ({
           {(field) => (
             <input
               {...field}
+              className="short"
               type="number"
               min={0}
               max={100}

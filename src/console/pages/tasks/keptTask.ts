@@ -2,11 +2,14 @@
 import { Struct } from "effect"
 import { newTaskDraft, type ProviderDraft, type TaskDraft } from "./TaskDraft.ts"
 
-/** The form without secrets, which the browser must not store. */
-const withoutSecrets = (draft: TaskDraft): TaskDraft => ({
-  ...draft,
-  provider: { ...draft.provider, api_key: "", headers: "" }
+/** A provider without its secrets, which the browser must not store. */
+export const withoutSecrets = (provider: ProviderDraft): ProviderDraft => ({
+  ...provider,
+  api_key: "",
+  headers: ""
 })
+
+const storable = (draft: TaskDraft): TaskDraft => ({ ...draft, provider: withoutSecrets(draft.provider) })
 
 const sameDraft = (left: TaskDraft, right: TaskDraft): boolean =>
   Struct.keys(newTaskDraft).every((name) => name === "provider" || left[name] === right[name]) &&
@@ -14,8 +17,8 @@ const sameDraft = (left: TaskDraft, right: TaskDraft): boolean =>
 
 /** The stored text of a form: nothing if it is as it was `before`. */
 export const toStoredTask = (draft: TaskDraft, before: TaskDraft): TaskDraft | undefined => {
-  const stored = withoutSecrets(draft)
-  return sameDraft(stored, withoutSecrets(before)) ? undefined : stored
+  const stored = storable(draft)
+  return sameDraft(stored, storable(before)) ? undefined : stored
 }
 
 const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
@@ -27,13 +30,19 @@ const hasShapeOf = (value: unknown, model: object): boolean =>
 
 const kinds: ReadonlySet<unknown> = new Set<ProviderDraft["kind"]>(["examples", "openai", "anthropic"])
 
+/** The provider of a stored form; undefined if it is of another version of the console. */
+export const restoreProvider = (stored: unknown): ProviderDraft | undefined => {
+  if (!hasShapeOf(stored, newTaskDraft.provider) || !isRecord(stored) || !kinds.has(stored["kind"])) {
+    return undefined
+  }
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- its members were compared with those of a form
+  return stored as unknown as ProviderDraft
+}
+
 /** The form of the stored text; undefined if it is of another version of the console. */
 export const restoreTask = (stored: unknown): TaskDraft | undefined => {
   if (!isRecord(stored) || !hasShapeOf(stored, newTaskDraft)) return undefined
-  const { provider } = stored
-  if (!hasShapeOf(provider, newTaskDraft.provider) || !isRecord(provider) || !kinds.has(provider["kind"])) {
-    return undefined
-  }
+  if (restoreProvider(stored["provider"]) === undefined) return undefined
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- its members were compared with those of a form
   return stored as unknown as TaskDraft
 }

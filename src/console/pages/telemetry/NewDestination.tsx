@@ -1,5 +1,6 @@
+import { Schema } from "effect"
 import { type FormEvent, useState } from "react"
-import type { ScoreFormat } from "../../../domain/telemetry/TelemetryDestination.ts"
+import { ScoreFormat } from "../../../domain/telemetry/TelemetryDestination.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { Button } from "../../ui/Button.tsx"
 import { Dialog } from "../../ui/Dialog.tsx"
@@ -8,6 +9,7 @@ import { FailureNotice } from "../../ui/FailureNotice.tsx"
 import { Field } from "../../ui/Field.tsx"
 import { UrlField } from "../../ui/UrlField.tsx"
 import { useAction } from "../../ui/useAction.ts"
+import { useDialogDraft } from "../../ui/useDialogDraft.ts"
 
 interface Header {
   readonly key: number
@@ -26,6 +28,15 @@ const formats: ReadonlyArray<readonly [ScoreFormat, string]> = [
   ["braintrust", "Braintrust scores"]
 ]
 
+/** The kept input of the dialog: without the URL and the headers, which can contain secrets. */
+export const NEW_COLLECTOR = "new collector"
+
+const Changes = Schema.Struct({
+  content: Schema.optionalKey(Schema.Boolean),
+  scores: Schema.optionalKey(ScoreFormat),
+  joinsTraces: Schema.optionalKey(Schema.Boolean)
+})
+
 /** A dialog for the collector's URL and authentication headers, neither of which is shown again. */
 export const NewDestination = ({
   onClose,
@@ -38,14 +49,17 @@ export const NewDestination = ({
   const [headers, setHeaders] = useState<ReadonlyArray<Header>>([
     { key: 0, name: "Authorization", value: "" }
   ])
-  const [includesContent, setIncludesContent] = useState(false)
-  const [scores, setScores] = useState<ScoreFormat>("span")
-  const [joinsTraces, setJoinsTraces] = useState(false)
+  const draft = useDialogDraft<Required<typeof Changes.Type>>(NEW_COLLECTOR, Changes, {
+    content: false,
+    scores: "span",
+    joinsTraces: false
+  })
+  const { content, joinsTraces, scores } = draft.value
   const create = useAction(() =>
     apiClient.telemetryDestinations.create({
       payload: {
         url: url.trim(),
-        content: includesContent,
+        content,
         scores,
         trace: joinsTraces ? "join" : "own",
         headers: Object.fromEntries(
@@ -61,7 +75,7 @@ export const NewDestination = ({
   const change = (key: number, part: Partial<Header>) =>
     setHeaders(headers.map((one) => (one.key === key ? { ...one, ...part } : one)))
   return (
-    <Dialog open title="Add collector" onClose={onClose}>
+    <Dialog open title="Add collector" draft={draft} onClose={onClose}>
       <form className="stack" onSubmit={(event) => void submit(event)}>
         <FailureNotice failure={create.failure} fields={["url", "scores"]} />
         <UrlField
@@ -127,7 +141,7 @@ export const NewDestination = ({
               value={scores}
               onChange={({ target }) => {
                 const found = formats.find(([name]) => name === target.value)
-                if (found !== undefined) setScores(found[0])
+                if (found !== undefined) draft.set({ scores: found[0] })
               }}
             >
               {formats.map(([name, text]) => (
@@ -142,7 +156,7 @@ export const NewDestination = ({
           <input
             type="checkbox"
             checked={joinsTraces}
-            onChange={({ target }) => setJoinsTraces(target.checked)}
+            onChange={({ target }) => draft.set({ joinsTraces: target.checked })}
           />
           <span>
             Join callers' traces{" "}
@@ -154,8 +168,8 @@ export const NewDestination = ({
         <label className="check">
           <input
             type="checkbox"
-            checked={includesContent}
-            onChange={({ target }) => setIncludesContent(target.checked)}
+            checked={content}
+            onChange={({ target }) => draft.set({ content: target.checked })}
           />
           <span>
             Include content{" "}

@@ -1,9 +1,10 @@
 import { Effect } from "effect"
 import { Atom } from "effect/reactivity"
-import { useEffect, useState } from "react"
+import { useEffect } from "react"
 import type { TelemetryDestination } from "../../../domain/telemetry/TelemetryDestination.ts"
 import { refresh, useAtomValue } from "../../state/atoms.ts"
 import { apiClient } from "../../state/apiClient.ts"
+import { useKeptDialog } from "../../state/keptWork.ts"
 import { useCan } from "../../state/session.ts"
 import { Button } from "../../ui/Button.tsx"
 import { ConfirmButton } from "../../ui/ConfirmButton.tsx"
@@ -17,7 +18,7 @@ import { showToast } from "../../ui/Toasts.tsx"
 import { useAction } from "../../ui/useAction.ts"
 import { DeliveryHealth, healthAtom } from "../endpoints/DeliveryHealth.tsx"
 import { Batches } from "./Batches.tsx"
-import { NewDestination } from "./NewDestination.tsx"
+import { NEW_COLLECTOR, NewDestination } from "./NewDestination.tsx"
 
 const destinationsAtom = Atom.make(
   Effect.map(apiClient.telemetryDestinations.list(), ({ destinations }) => destinations)
@@ -30,7 +31,7 @@ const REFRESH_INTERVAL_MS = 2_500
 export default function Telemetry() {
   const can = useCan()
   const result = useAtomValue(destinationsAtom)
-  const [isCreating, setIsCreating] = useState(false)
+  const creation = useKeptDialog(NEW_COLLECTOR)
   return (
     <>
       <AsyncContent result={result} atom={destinationsAtom}>
@@ -40,7 +41,7 @@ export default function Telemetry() {
               title="Telemetry"
               aside={
                 destination === undefined && can("org_config.write") ? (
-                  <Button kind="primary" onClick={() => setIsCreating(true)}>
+                  <Button kind="primary" onClick={creation.open}>
                     Add collector
                   </Button>
                 ) : null
@@ -62,11 +63,11 @@ export default function Telemetry() {
           </div>
         )}
       </AsyncContent>
-      {isCreating ? (
+      {creation.isOpen ? (
         <NewDestination
-          onClose={() => setIsCreating(false)}
+          onClose={creation.close}
           onCreated={() => {
-            setIsCreating(false)
+            creation.close()
             refresh(destinationsAtom)
             showToast("Collector added")
           }}

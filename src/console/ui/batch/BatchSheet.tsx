@@ -33,6 +33,8 @@ export interface BatchAction<Verb> {
   readonly kind: "good" | "bad" | "plain" | "primary"
   /** Whether everything must have been on the screen before. */
   readonly needsReading?: boolean
+  /** Whether something is missing, such as a comment. */
+  readonly isDisabled?: boolean
 }
 
 /** The comment field of a sheet. The caller keeps the text, so that closing does not lose it. */
@@ -188,7 +190,7 @@ const BatchForm = <Verb extends string>({
         <div className="decide-buttons">
           {count === 0
             ? null
-            : actions.map(({ kind, label, needsReading = false, verb }) =>
+            : actions.map(({ isDisabled = false, kind, label, needsReading = false, verb }) =>
                 needsReading && isUnread ? (
                   <Button key={verb} onClick={reading.showNext}>
                     Show the rest
@@ -198,7 +200,7 @@ const BatchForm = <Verb extends string>({
                     key={verb}
                     kind={kind}
                     pending={pending === verb}
-                    disabled={pending !== undefined && pending !== verb}
+                    disabled={pending === undefined ? isDisabled : pending !== verb}
                     onClick={() => onSubmit(verb)}
                   >
                     {label} {count.toLocaleString("en")}

@@ -1,7 +1,13 @@
 /** Why a decision, or a message, is refused. */
 import { Effect } from "effect"
 import { ApprovalAlreadyDecided, ApprovalExpired } from "../../../api/ApprovalProblems.ts"
-import { AdminRequired, GroupRequired, SamePerson, SelfApproval } from "../../../api/Problems.ts"
+import {
+  AdminRequired,
+  CommentRequired,
+  GroupRequired,
+  SamePerson,
+  SelfApproval
+} from "../../../api/Problems.ts"
 import type { Approval } from "../../../domain/approvals/Approval.ts"
 import type { ApprovalRefusal } from "../../../domain/approvals/ApprovalState.ts"
 import { awaitedGroups } from "../../../domain/approvals/Quorum.ts"
@@ -12,6 +18,7 @@ export type RefusedDecision =
   | AdminRequired
   | GroupRequired
   | SamePerson
+  | CommentRequired
   | ApprovalAlreadyDecided
   | ApprovalExpired
 
@@ -51,6 +58,12 @@ export const refused = (
         new SamePerson({
           detail:
             "A key that created this one, or that it created, has approved already: both count as one person. This request changed nothing."
+        })
+      )
+    case "CommentRequired":
+      return Effect.fail(
+        new CommentRequired({
+          detail: `The rule asks for a comment with ${approval.require_comment === "always" ? "every decision" : "a rejection"}. Send the decision again with a \`comment\`. This request changed nothing.`
         })
       )
     case "SelfApproval":

@@ -20,6 +20,7 @@ const DecidedStep = Schema.Struct({
   arguments: Schema.NullOr(Schema.String),
   arguments_bytes: Schema.Int,
   requested_at: TimestampFromDate,
+  requested_by_id: KeyId,
   outcome: ApprovalOutcome,
   decision_source: DecisionSource,
   decided_at: TimestampFromDate,
@@ -54,7 +55,7 @@ export const readDecisions = (
       SELECT
         approval_id, step_id, task_id, tool, action_class,
         CASE WHEN arguments_bytes <= ${MAX_SAMPLED_BYTES}::int THEN arguments::text END AS arguments, arguments_bytes,
-        requested_at, outcome, decision_source, decided_at, decided_by_id
+        requested_at, requested_by_id, outcome, decision_source, decided_at, decided_by_id
       FROM (
         SELECT approval_id
         FROM (${newest("approved")} UNION ALL ${newest("rejected")}) AS merged

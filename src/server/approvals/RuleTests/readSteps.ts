@@ -31,6 +31,8 @@ const StepOfPage = Schema.Struct({
   decision: StepDecision,
   /** Whether a grant or a counter-proposal allowed the step, although the rules required an approval. */
   was_allowed_before: Schema.Boolean,
+  /** Whether a reviewer model decided the step. */
+  was_decided_by_model: Schema.Boolean,
   requested_at: TimestampFromDate,
   requested_by_id: KeyId,
   approval_id: Schema.NullOr(ApprovalId),
@@ -89,6 +91,7 @@ export const stepsStatement = (
         : sql.literal("NULL::text")
     } AS arguments,
     step.decision, (step.grant_id IS NOT NULL OR step.proposal_approval_id IS NOT NULL) AS was_allowed_before,
+    step.reviewer_task_id IS NOT NULL AS was_decided_by_model,
     step.requested_at, step.requested_by_id, step.approval_id, approval.outcome, approval.decision_source, approval.decided_at,
     approval.decided_by_id, approval.decided_by_name, approval.comment
   FROM (

@@ -123,6 +123,37 @@ export const requireTasks = Effect.fnUntraced(function* (
   }
 })
 
+/** Fails if a rule names a reviewer that does not exist: a mistyped id would never decide, and nobody would notice. */
+export const requireReviewers = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  rules: ReadonlyArray<ApprovalRule>
+) {
+  const named = [...new Set(rules.flatMap(({ reviewer }) => (reviewer === null ? [] : [reviewer.task_id])))]
+  if (named.length === 0) return
+  const rows = yield* sql<{ readonly task_id: string }>`
+    SELECT task_id
+    FROM reviewers
+    WHERE org_id = ${org_id}
+      AND task_id = ANY (${textArray(named)})
+  `
+  const known = new Set(rows.map(({ task_id }) => task_id))
+  const errors = rules.flatMap(({ reviewer }, index): ReadonlyArray<FieldError> =>
+    reviewer === null || known.has(reviewer.task_id)
+      ? []
+      : [
+          {
+            pointer: `#/rules/${index}/reviewer/task_id`,
+            detail: "No such reviewer in this organization. Create it with POST /v1/reviewers."
+          }
+        ]
+  )
+  if (errors.length > 0) {
+    const detail = `A rule names a reviewer that does not exist: ${describeFirst(errors)}`
+    return yield* new InvalidRequest({ detail, errors })
+  }
+})
+
 /** Fails if a quorum names a group whose members cannot decide: a mistyped name would leave the step to the timeout. */
 export const requireGroups = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
@@ -165,7 +196,7 @@ const findInconsistencies = (rules: ReadonlyArray<ApprovalRule>): ReadonlyArray<
         detail: `Expected at most ${MAX_APPROVALS} approvals in all.`
       })
     }
-    errors.push(...findBudgetFaults(rule, index))
+    errors.push(...findBudgetFaults(rule, index), ...findReviewerFaults(rule, index))
     const template = rule.summary_template === null ? undefined : parseSummaryTemplate(rule.summary_template)
     if (template !== undefined && Result.isFailure(template)) {
       errors.push({
@@ -218,6 +249,35 @@ const findBudgetFaults = ({ budgets, effect }: ApprovalRule, index: number): Rea
     }
   }
   return errors
+}
+
+/** A reviewer on a rule whose steps it must not decide, or whose bounds contradict each other. */
+const findReviewerFaults = (
+  { effect, quorum, reviewer, timeout_action }: ApprovalRule,
+  index: number
+): ReadonlyArray<FieldError> => {
+  if (reviewer === null) return []
+  const pointer = `#/rules/${index}/reviewer`
+  const faults = [
+    effect !== "require_approval" && {
+      pointer,
+      detail: "Only a rule that requires approval has a reviewer: another decides by itself."
+    },
+    !isDefaultQuorum(quorum) && {
+      pointer,
+      detail: "A rule with a quorum has no reviewer: a model does not count as one of the people."
+    },
+    timeout_action === "allow" && {
+      pointer,
+      detail:
+        "A rule with a reviewer rejects on a timeout: otherwise a step about which the model is unsure would be allowed because nobody looks."
+    },
+    reviewer.max_false_approvals + reviewer.min_lower_bound >= 1 && {
+      pointer: `${pointer}/max_false_approvals`,
+      detail: "Expected less than 1 - min_lower_bound: a wrong approval weighs more than a wrong rejection."
+    }
+  ]
+  return faults.filter((fault) => fault !== false)
 }
 
 /** A rule with its defaults. */

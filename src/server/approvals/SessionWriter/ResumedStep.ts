@@ -45,6 +45,12 @@ export const decodeResumedStep = Schema.decodeUnknownEffect(Schema.fromJsonStrin
 
 const millis = (column: string) => `(extract(epoch FROM ${column}) * 1000)::float8`
 
+const reviewerJson = `CASE WHEN step.reviewer_task_id IS NOT NULL THEN json_build_object(
+    'task_id', step.reviewer_task_id,
+    'release_id', step.reviewer_release_id,
+    'reason', step.reviewer_reason
+  ) END`
+
 /**
  * An SQL expression for the JSON text of a `ResumedStep`, over the tables `session`, `step`, `approval` and `rules`. One column of JSON: a
  * statement that mostly returns no saved step does not have to return twenty empty columns.
@@ -61,6 +67,7 @@ export const resumedStepJson = `json_build_object(
   'approval_id', step.approval_id,
   'proposal_approval_id', step.proposal_approval_id,
   'grant_id', step.grant_id,
+  'reviewer', ${reviewerJson},
   'requested_at', ${millis("step.requested_at")},
   'last_decision', coalesce(step.last_decision, step.decision),
   'completed', step.outcome_at IS NOT NULL,

@@ -3,7 +3,16 @@ import type { StepDecision, StepOutcome } from "../../../domain/approvals/AgentS
 import type { ExecutionRecord } from "../../../domain/approvals/Execution.ts"
 import type { ApprovalTransitionEvent } from "../../../domain/approvals/ApprovalEvent.ts"
 import type { NewSessionEvent } from "../../../domain/approvals/SessionEvent.ts"
-import type { ApprovalId, OrgId, SessionId, StepId, TraceId } from "../../../domain/Ids.ts"
+import type {
+  ApprovalId,
+  DatasetId,
+  OrgId,
+  ReviewerAnswerId,
+  SessionId,
+  StepId,
+  TaskId,
+  TraceId
+} from "../../../domain/Ids.ts"
 import type { Timestamp } from "../../../domain/Time.ts"
 import type { NewAuditRow } from "../../identity/auditWrites.ts"
 import type { PreparedEvent } from "../../notifications/PreparedEvent.ts"
@@ -11,6 +20,21 @@ import type { ApprovalRow } from "../approvalRows.ts"
 import type { CountedSpend } from "../BudgetCounters/composeSpends.ts"
 import type { ExecutionChange } from "../executionRows.ts"
 import type { StepRow } from "../Steps/rows.ts"
+
+/** The answer of a reviewer model that decides a new step. Its release and its reason are in the step's row. */
+export interface StepReview {
+  readonly answer_id: ReviewerAnswerId
+  readonly task_id: TaskId
+  /** The dataset version whose examples the model saw; null: none. */
+  readonly dataset_id: DatasetId | null
+  /** The generation of the reviewer that was asked: after a stop it has another one. */
+  readonly generation: number
+  /** The band of the step's amount. */
+  readonly band: number
+  readonly calls: number
+  readonly tokens: number
+  readonly audit: NewAuditRow
+}
 
 /** The change of one request. It is written only if its premises, which the request has read before, still hold. */
 export type SessionChange =
@@ -23,6 +47,8 @@ export type SessionChange =
       readonly claim: ExecutionRecord | null
       /** What it uses of budgets. It is written only if it still fits all of them. */
       readonly spends: ReadonlyArray<CountedSpend>
+      /** The reviewer model's answer that decides it; null: none. It is written only if the reviewer may still decide. */
+      readonly review: StepReview | null
       /** The revision of the shadow rules that the step was compared with. */
       readonly shadow_revision: number
     }
@@ -81,6 +107,18 @@ export interface Written {
   readonly trace_id: TraceId
   /** The number of the session's newest event. */
   readonly newest: number
+}
+
+/** The entry of the audit log that a change makes, or null. */
+export const auditOf = ({ change }: Pick<SessionWrite, "change">): NewAuditRow | null => {
+  switch (change._tag) {
+    case "Step":
+      return change.review?.audit ?? null
+    case "Transition":
+      return change.audit
+    default:
+      return null
+  }
 }
 
 /** The id of the approval that a write is about, or null. */

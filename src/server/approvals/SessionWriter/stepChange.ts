@@ -15,13 +15,19 @@ const RARE_COLUMNS = [
   "shadow_reason",
   "shadow_revision",
   "proposal_approval_id",
-  "grant_id"
+  "grant_id",
+  "reviewer_task_id",
+  "reviewer_release_id",
+  "reviewer_reason"
 ]
 
 const hasRareColumns = (ops: ReadonlyArray<Op<ChangeOf<"Step">>>): boolean =>
   ops.some(
     ({ change: { step } }) =>
-      step.shadow_effect !== null || step.proposal_approval_id !== null || step.grant_id !== null
+      step.shadow_effect !== null ||
+      step.proposal_approval_id !== null ||
+      step.grant_id !== null ||
+      step.reviewer !== null
   )
 
 /** More columns of a list, if a step has them. */
@@ -88,7 +94,10 @@ export const newSteps = (sql: SqlClient.SqlClient, ops: ReadonlyArray<Op<ChangeO
         ${textArray(steps.map((step) => step.shadow_reason))}::text[],
         ${int4Array(steps.map((step) => step.shadow_revision))}::int[],
         ${textArray(steps.map((step) => step.proposal_approval_id))}::text[],
-        ${textArray(steps.map((step) => step.grant_id))}::text[]`
+        ${textArray(steps.map((step) => step.grant_id))}::text[],
+        ${textArray(steps.map(({ reviewer }) => reviewer?.task_id ?? null))}::text[],
+        ${textArray(steps.map(({ reviewer }) => reviewer?.release_id ?? null))}::text[],
+        ${textArray(steps.map(({ reviewer }) => reviewer?.reason ?? null))}::text[]`
             : sql.literal("")
         }${
           hasClaims(ops)
@@ -179,13 +188,13 @@ export const stepChange = (
                   INSERT INTO approvals (
                     org_id, approval_id, session_id, step_id, task_id, tool, action_class, arguments, arguments_bytes, arguments_digest,
                     rule_summary, agent_summary, arguments_line, status, stage, requested_at, requested_by_id, review_deadline_at, escalation_deadline_at, expires_at,
-                    expiring_seconds, timeout_action, self_approval, quorum, approvals_required, next_due_at
+                    expiring_seconds, timeout_action, self_approval, require_comment, quorum, approvals_required, next_due_at
                   )
                   SELECT
                     a.org_id, n.approval_id, a.session_id, n.step_id, n.task_id, n.tool, n.action_class, n.arguments::json,
                     coalesce(octet_length(n.arguments), 0), n.arguments_digest, p.rule_summary, p.agent_summary, p.arguments_line, 'pending', 'reviewer', a.at, n.requested_by_id,
                     p.review_deadline_at, p.escalation_deadline_at, p.review_deadline_at, p.expiring_seconds, p.timeout_action,
-                    p.self_approval, p.quorum::json, p.approvals_required, p.next_due_at
+                    p.self_approval, p.require_comment, p.quorum::json, p.approvals_required, p.next_due_at
                   FROM unnest(
                     ${int4Array(approvals.map(({ op }) => op))}::int[],
                     ${timestamptzArray(rows.map((row) => row.review_deadline_at))}::timestamptz[],
@@ -193,6 +202,7 @@ export const stepChange = (
                     ${float8Array(rows.map((row) => row.expiring_seconds))}::float8[],
                     ${textArray(rows.map((row) => row.timeout_action))}::text[],
                     ${boolArray(rows.map((row) => row.self_approval))}::boolean[],
+                    ${textArray(rows.map((row) => row.require_comment))}::text[],
                     ${textArray(rows.map(({ quorum }) => (quorum === null ? null : JSON.stringify(quorum))))}::text[],
                     ${int4Array(rows.map(({ quorum }) => approvalsRequired(quorum ?? DEFAULT_QUORUM)))}::int[],
                     ${timestamptzArray(rows.map((row) => nextTransitionAt(stateOf(row))))}::timestamptz[],
@@ -200,7 +210,7 @@ export const stepChange = (
                     ${textArray(rows.map((row) => row.agent_summary))}::text[],
                     ${textArray(rows.map((row) => row.arguments_line))}::text[]
                   ) AS p (
-                    op, review_deadline_at, escalation_deadline_at, expiring_seconds, timeout_action, self_approval, quorum,
+                    op, review_deadline_at, escalation_deadline_at, expiring_seconds, timeout_action, self_approval, require_comment, quorum,
                     approvals_required, next_due_at, rule_summary, agent_summary, arguments_line
                   )
                     JOIN new_steps n ON n.op = p.op

@@ -6,6 +6,7 @@ import { boolArray, int4Array, textArray, timestamptzArray } from "../../store/p
 import { approvalCounts, countedApprovalColumns } from "../approvalCounts.ts"
 import { assignState, stateArrays, stateColumns } from "../Approvals/transitionRows.ts"
 import type { ChangeOf, ChangePart, Op } from "./Op.ts"
+import { auditOf } from "./SessionWrite.ts"
 
 /** Stores transitions of approvals. */
 export const transitionChange = (
@@ -58,15 +59,12 @@ export const transitionChange = (
   ]
 }
 
-/** CTEs that write the transitions' entries of the audit log. */
-export const transitionEntries = (
-  sql: SqlClient.SqlClient,
-  ops: ReadonlyArray<Op<ChangeOf<"Transition">>>,
-  org_id: OrgId | undefined
-) => {
-  const entries = ops.flatMap(({ change: { audit }, op, write }) =>
-    audit === null ? [] : [{ op, row: { ...audit, occurred_at: write.now } }]
-  )
+/** CTEs that write the entries of the audit log: those of decisions of people, and of reviewer models. */
+export const auditEntries = (sql: SqlClient.SqlClient, ops: ReadonlyArray<Op>, org_id: OrgId | undefined) => {
+  const entries = ops.flatMap(({ op, write }) => {
+    const audit = auditOf(write)
+    return audit === null ? [] : [{ op, row: { ...audit, occurred_at: write.now } }]
+  })
   return appendedEntries(sql, {
     entries: sql`
       SELECT entry.*

@@ -9,8 +9,8 @@
  *
  * - `eligible` locks each session's row, skipping rows that another transaction has locked, and checks the preconditions
  *   of the writes: the session is open, the rules and the endpoints have not changed, no destination is
- *   near its queue limit, no counter-proposal or standing grant may answer for a question, and the counters of the
- *   budgets that a step uses have not changed.
+ *   near its queue limit, no counter-proposal or standing grant may answer for a question, the counters of the
+ *   budgets that a step uses have not changed, and a reviewer model that decides may still do so.
  * - `changed` applies each change under a condition of its own: PostgreSQL evaluates it on the newest version of the
  *   row, so of two concurrent writes one is applied.
  * - Everything else is inserted for the writes in `applied` only.
@@ -47,9 +47,10 @@ import {
   shadowRevisionOf,
   type Written
 } from "./SessionWrite.ts"
+import { currentReviewers, givenReviews, insertedReviews, REVIEWERS_PREMISE } from "./reviewerChange.ts"
 import { newSteps, savedRows, savedSteps, stepChange } from "./stepChange.ts"
 import { decisionChange, executionChange, outcomeChange } from "./stepUpdates.ts"
-import { transitionChange, transitionEntries } from "./transitionChange.ts"
+import { auditEntries, transitionChange } from "./transitionChange.ts"
 
 /** Why a write's notification was refused. */
 export type Refusal = "EndpointsChanged" | "QueueNearLimit"
@@ -101,6 +102,8 @@ export const runWrites = Effect.fnUntraced(function* (
   )
   const steps = ops.filter(isOf("Step"))
   const transitions = ops.filter(isOf("Transition"))
+  const reviewed = steps.filter(({ change }) => change.review !== null)
+  const isReviewed = reviewed.length > 0
   const readsSaved = steps.length > 0 && !isLocked
   const changes = [
     ...stepChange(sql, steps),
@@ -127,11 +130,14 @@ export const runWrites = Effect.fnUntraced(function* (
     ...(readsSaved ? [savedSteps(sql, org_id)] : []),
     ...(counters.length === 0 ? [] : givenCounters(sql, counters)),
     ...(counters.length === 0 || isLocked ? [] : currentCounters(sql, counters, org_id)),
+    ...givenReviews(sql, reviewed),
+    ...(isLocked ? [] : currentReviewers(sql, reviewed, org_id)),
     ...(org_id === undefined ? [] : [sessionsOf(sql, ops, org_id, isLocked)]),
     eligibleOps(sql, {
       isLocked,
       notifies: notified.length > 0,
       org_id,
+      reviewed: isReviewed,
       spends: counters.length > 0,
       steps: steps.length > 0
     }),
@@ -141,9 +147,12 @@ export const runWrites = Effect.fnUntraced(function* (
       changes.map(({ name }) => name),
       org_id
     ),
-    ...(transitions.length === 0 || isLocked ? [] : [transitionEntries(sql, transitions, org_id)]),
+    ...((transitions.length === 0 && !isReviewed) || isLocked
+      ? []
+      : [auditEntries(sql, [...transitions, ...reviewed], org_id)]),
     ...(counters.length === 0 ? [] : raisedCounters(sql, org_id)),
     ...changes.flatMap(({ inserts }) => inserts),
+    ...(isReviewed ? [insertedReviews(sql)] : []),
     ...(parts === undefined ? [] : [parts.insert(acceptedDeliveries(sql))]),
     ...changes.flatMap(({ counts = [] }) => counts),
     insertedEvents(sql, ops),
@@ -173,8 +182,9 @@ const isOf =
   (op: Op): op is Op<ChangeOf<Tag>> =>
     op.change._tag === tag
 
-/** Whether a write makes a step wait for a person, whose counter-proposal or standing grant may already answer. */
-const asks = ({ change }: Op): boolean => change._tag === "Step" && change.approval !== null
+/** Whether a write is about a step that needs a person or a model, and a person's counter-proposal or standing grant may already answer. */
+const asks = ({ change }: Op): boolean =>
+  change._tag === "Step" && (change.approval !== null || change.review !== null)
 
 const opsTable = (sql: SqlClient.SqlClient, ops: ReadonlyArray<Op>) => sql`
   ops AS MATERIALIZED (
@@ -256,12 +266,14 @@ const eligibleOps = (
     isLocked,
     notifies,
     org_id,
+    reviewed,
     spends,
     steps
   }: {
     readonly isLocked: boolean
     readonly notifies: boolean
     readonly org_id: OrgId | undefined
+    readonly reviewed: boolean
     readonly spends: boolean
     readonly steps: boolean
   }
@@ -280,6 +292,7 @@ const eligibleOps = (
           : ""
       }
       ${spends ? COUNTERS_PREMISE : ""}
+      ${reviewed ? REVIEWERS_PREMISE : ""}
       ${notifies ? "AND NOT EXISTS (SELECT FROM refused WHERE refused.op = o.op)" : ""}`
   const eligible = (sessions: string) => `
   eligible AS MATERIALIZED (

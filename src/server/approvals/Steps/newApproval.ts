@@ -49,6 +49,7 @@ export const newApproval = (
     escalated_at: state.escalated_at,
     timeout_action: state.timeout_action,
     self_approval: state.self_approval,
+    require_comment: state.require_comment,
     quorum: storedQuorum(state.quorum),
     votes: null,
     outcome: state.outcome,

@@ -1,6 +1,6 @@
 import { Effect } from "effect"
 import type { StepRequest } from "../../../api/AgentSessions.ts"
-import type { GovernedStep } from "../../../domain/approvals/AgentSession.ts"
+import type { GovernedStep, StepReviewer } from "../../../domain/approvals/AgentSession.ts"
 import type { ApprovalTransitionEvent } from "../../../domain/approvals/ApprovalEvent.ts"
 import type { Ruling } from "../../../domain/approvals/ApprovalRule.ts"
 import {
@@ -87,14 +87,21 @@ export const makeRequestTexts = (
   }
 }
 
-/** The decision in advance about a step whose ruling requires an approval. At most one of them. */
+/** What decides a step in place of the approval that its ruling requires. At most one of them. */
 export interface AdvanceDecision {
   readonly proposal?: OpenProposal | undefined
   readonly grant?: TakenGrant | undefined
+  readonly model?: ModelDecision | undefined
+}
+
+/** The decision of a reviewer model. */
+export interface ModelDecision {
+  readonly decision: "allow" | "reject"
+  readonly reviewer: StepReviewer
 }
 
 /**
- * Decides a step by the ruling of the live rules, or by the counter-proposal or the grant that allows it if that requires an approval. The
+ * Decides a step by the ruling of the live rules, or by the counter-proposal, the grant or the reviewer model if that requires an approval. The
  * ruling of the shadow rules is recorded if it differs.
  */
 export const newStep = Effect.fnUntraced(function* (
@@ -147,6 +154,7 @@ export const newStep = Effect.fnUntraced(function* (
     approval_id: approval?.approval_id ?? null,
     proposal_approval_id: advance.proposal?.approval_id ?? null,
     grant_id: answer.grant_id,
+    reviewer: answer.reviewer ?? null,
     requested_by_id: principal.actor.id,
     requested_at: now,
     ...shadowColumns({ decision: answer.decision, effect: ruling.effect }, shadow)
@@ -174,8 +182,8 @@ export const contentOf = (step: StepRequest) => ({
 
 const decisionOf = (
   { effect, reason }: Ruling,
-  { grant, proposal }: AdvanceDecision
-): Pick<GovernedStep, "decision" | "decision_source" | "grant_id" | "reason"> => {
+  { grant, model, proposal }: AdvanceDecision
+): Pick<GovernedStep, "decision" | "decision_source" | "grant_id" | "reason" | "reviewer"> => {
   if (proposal !== undefined) {
     return {
       decision: "allow",
@@ -190,6 +198,17 @@ const decisionOf = (
       decision_source: "grant",
       grant_id: grant.grant_id,
       reason: `Allowed by a standing grant${grant.reason === "" ? "" : `: ${grant.reason}`}`
+    }
+  }
+  if (model !== undefined) {
+    const { decision, reviewer } = model
+    return {
+      decision,
+      decision_source: "model",
+      grant_id: null,
+      // The model's own words are in `reviewer`.
+      reason: `${decision === "allow" ? "Approved" : "Rejected"} by a reviewer model, within the bounds of the rule`,
+      reviewer
     }
   }
   return effect === "require_approval"

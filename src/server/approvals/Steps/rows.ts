@@ -1,6 +1,6 @@
 import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
-import { StepDecision } from "../../../domain/approvals/AgentSession.ts"
+import { StepDecision, StepReviewer } from "../../../domain/approvals/AgentSession.ts"
 import type { RuleEffect } from "../../../domain/approvals/ApprovalRule.ts"
 import {
   ApprovalId,
@@ -34,6 +34,8 @@ export interface StepRow {
   /** The approval whose counter-proposal allowed the step. */
   readonly proposal_approval_id: ApprovalId | null
   readonly grant_id: GrantId | null
+  /** The reviewer model that decided the step; null: none. */
+  readonly reviewer: StepReviewer | null
   readonly requested_by_id: KeyId
   readonly requested_at: Timestamp
   /** Null unless the shadow rules have another effect; so are the three members below. */
@@ -56,6 +58,7 @@ export const SavedStep = Schema.Struct({
   approval_id: Schema.NullOr(ApprovalId),
   proposal_approval_id: Schema.NullOr(ApprovalId),
   grant_id: Schema.NullOr(GrantId),
+  reviewer: Schema.NullOr(StepReviewer),
   requested_at: TimestampFromDate,
   /** The decision of the last response to the agent. */
   last_decision: StepDecision,

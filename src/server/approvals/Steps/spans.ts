@@ -31,6 +31,7 @@ export const recordStepSpan = (
     approval_id: row.approval_id ?? row.proposal_approval_id,
     decision_source,
     grant_id: row.grant_id,
+    reviewer: row.reviewer ?? undefined,
     start: decided_at.epochMilliseconds
   }
   return spans.record(row.org_id, {

@@ -26,7 +26,7 @@ const outcomeFields = {
  * SQL of a JSON column as text: null if it is larger than `MAX_CONTEXT_BYTES`. The stored, compressed size is compared
  * first, so that a large value is not read.
  */
-const textWithinLimit = (column: string): string =>
+export const textWithinLimit = (column: string): string =>
   `CASE WHEN pg_column_size(${column}) <= ${MAX_CONTEXT_BYTES} AND octet_length(${column}::text) <= ${MAX_CONTEXT_BYTES} THEN ${column}::text END`
 
 const outcomeColumns = `

@@ -20,6 +20,7 @@ import { DatasetChanges } from "../DatasetChanges.ts"
 import { DeliveryHealth } from "../DeliveryHealth.ts"
 import { FeedbackList } from "../FeedbackList.ts"
 import { Overview } from "../Overview.ts"
+import { ReviewerAnswerList } from "../ReviewerAnswerList.ts"
 import { Search } from "../Search.ts"
 
 /** Requests of the rate limits that one search counts as: it examines thousands of rows. */
@@ -67,6 +68,8 @@ export const layerConsoleHandlers = Layer.mergeAll(
       get: ({ params }) => deliveries.get(params),
       batches: ({ query }) => deliveries.batches(query),
       health: () => Effect.map(deliveries.health, (endpoints) => ({ endpoints })),
+      countFailed: ({ params, query }) => deliveries.countFailed({ ...params, ...query }),
+      retryNow: ({ params }) => deliveries.retryNow(params.endpoint_id),
       replay: ({ payload }) => Effect.map(deliveries.replay(payload.deliveries), (results) => ({ results }))
     })
   ),
@@ -106,6 +109,15 @@ export const layerConsoleHandlers = Layer.mergeAll(
       list: ({ query }) =>
         Effect.map(rows.list(query), ({ items, next_cursor }) => ({ entries: items, next_cursor })),
       actors: () => Effect.map(rows.actors, (actors) => ({ actors }))
+    })
+  ),
+  layerGroup(ConsoleApi, "reviewer_answers", { rows: ReviewerAnswerList }, (handlers, { rows }) =>
+    handlers.handleAll({
+      list: ({ params, query }) =>
+        Effect.map(rows.list(params.task_id, query), ({ items, next_cursor }) => ({
+          answers: items,
+          next_cursor
+        }))
     })
   ),
   layerGroup(ConsoleApi, "run_rows", { rows: RunList }, (handlers, { rows }) =>

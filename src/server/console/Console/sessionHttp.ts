@@ -25,6 +25,7 @@ export const ConsoleSessionHttp = HttpApiBuilder.group(
         const address = client.of(request)
         const { session, token } = yield* sessions.open(Redacted.make(payload.key.trim()), {
           address,
+          userAgent: request.headers["user-agent"],
           admit: limits.admitKeyLookup(address),
           request: (principal) =>
             Effect.flatMap(limits.admitRequest(principal), (quota) =>

@@ -153,7 +153,12 @@ export const layer = (publicUrl: string) =>
         { admission, providerSession, returnTo }: CompletedSignIn
       ) {
         if (admission._tag === "Choose") return choicePage(admission.organizations, returnTo)
-        const { token } = yield* sessions.openFor(admission.ref, admission.name, providerSession)
+        const { token } = yield* sessions.openFor(
+          admission.ref,
+          admission.name,
+          { address: client.of(request), userAgent: request.headers["user-agent"] },
+          providerSession
+        )
         // The new cookie replaces the browser's old one, if the browser sends it.
         yield* sessions.close(sessionToken(request), Effect.void)
         const { cookie, page } = splitToken(transport, token)

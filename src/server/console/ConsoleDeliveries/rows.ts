@@ -15,15 +15,13 @@ import {
   EventId,
   type OrgId,
   TelemetryDeliveryId,
+  MAX_CLOCK_SKEW,
   uuidTimePrefix
 } from "../../../domain/Ids.ts"
 import { TelemetryDelivery } from "../../../domain/telemetry/TelemetryDestination.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
 import { textArray } from "../../store/pgArrays.ts"
 import { rowsOf } from "../../store/rows.ts"
-
-/** The largest error assumed in the clock of a replica that generated an id: the record has the time of the transaction. */
-const MAX_CLOCK_SKEW = "1 hour"
 
 const idAt = (at: Timestamp): string => `ndl_${uuidTimePrefix(at)}`
 
@@ -225,6 +223,47 @@ export const findStatement = (
     ORDER BY page.delivery_id DESC
   `
 }
+
+/** A period, by the creation of its deliveries. */
+export interface FailedPeriod {
+  readonly endpoint_id: EndpointId
+  readonly since: Timestamp
+  readonly until?: Timestamp
+}
+
+const countRows = rowsOf(Schema.Struct({ failed: Schema.Int, examined: Schema.Int }))
+
+/** The failed deliveries of an endpoint among its newest `MAX_EXAMINED_DELIVERIES` of a period. */
+export const countFailed = (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  { endpoint_id, since, until }: FailedPeriod
+) =>
+  Effect.map(
+    countRows.first(sql`
+      SELECT count(*) FILTER (WHERE status = 'failed')::int AS failed, count(*)::int AS examined
+      FROM (
+        SELECT status
+        FROM deliveries
+        WHERE ${sql.and([
+          sql`org_id = ${org_id}`,
+          sql`destination_id = ${endpoint_id}`,
+          // The condition on ids uses the index, so that a short period does not read a long log.
+          sql`delivery_id >= ${idAt(DateTime.subtractDuration(since, MAX_CLOCK_SKEW))}`,
+          ...(until === undefined
+            ? []
+            : [sql`delivery_id < ${idAt(DateTime.addDuration(until, MAX_CLOCK_SKEW))}`]),
+          ...conditions(sql, until === undefined ? { since } : { since, until })
+        ])}
+        ORDER BY delivery_id DESC
+        LIMIT ${MAX_EXAMINED_DELIVERIES}::int
+      ) newest
+    `),
+    (row) => ({
+      failed: row?.failed ?? 0,
+      is_complete: (row?.examined ?? 0) < MAX_EXAMINED_DELIVERIES
+    })
+  )
 
 /** The records of these deliveries, newest first. */
 export const listRecords = (sql: SqlClient.SqlClient, org_id: OrgId, keys: FoundDeliveries["keys"]) =>

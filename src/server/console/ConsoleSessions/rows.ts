@@ -36,7 +36,9 @@ export const signInRows = rowsOf(
     name: Schema.String,
     created_at: TimestampFromDate,
     last_active_at: TimestampFromDate,
-    expires_at: TimestampFromDate
+    expires_at: TimestampFromDate,
+    browser: Schema.NullOr(Schema.String),
+    address: Schema.NullOr(Schema.String)
   })
 )
 

@@ -6,9 +6,11 @@ import {
   DUE_SOON_MINUTES,
   FAILING_ATTEMPTS,
   MAX_ALERT_COUNT,
-  NEAR_LIMIT
+  NEAR_LIMIT,
+  STOPPED_DAYS
 } from "../../../api/console/Overview.ts"
-import { EndpointId, type OrgId } from "../../../domain/Ids.ts"
+import { ReviewerStopReason } from "../../../domain/approvals/Reviewer.ts"
+import { EndpointId, type OrgId, TaskId } from "../../../domain/Ids.ts"
 import type { Principal } from "../../../domain/identity/Principal.ts"
 import { TimestampFromDate } from "../../../domain/Time.ts"
 import { defaultChannelPolicy, type Delivery, type DestinationHealth } from "../../delivery/Delivery.ts"
@@ -163,6 +165,28 @@ const readCollector = Effect.fnUntraced(function* ({ delivery, sql }: Dependenci
   return isAlert(failure) ? { name, ...failure } : null
 })
 
+const stoppedRows = rowsOf(
+  Schema.Struct({
+    id: TaskId,
+    name: Schema.String,
+    stopped_at: TimestampFromDate,
+    stopped_reason: ReviewerStopReason
+  })
+)
+
+/** The reviewer models that the service has stopped lately. An organization has few. */
+const readStoppedReviewers = ({ clock, sql }: Dependencies, org_id: OrgId) =>
+  stoppedRows.all(sql`
+    SELECT reviewers.task_id AS id, tasks.name, stopped_at, stopped_reason
+    FROM reviewers
+      JOIN tasks ON tasks.org_id = reviewers.org_id AND tasks.task_id = reviewers.task_id
+    WHERE reviewers.org_id = ${org_id}
+      AND state = 'stopped'
+      AND stopped_by_id IS NULL
+      AND stopped_at > ${currentTime(sql, clock)} - ${STOPPED_DAYS}::int * interval '1 day'
+    ORDER BY stopped_at DESC
+  `)
+
 /** Reads the alerts that the principal may see. */
 export const readAlerts = Effect.fnUntraced(function* (dependencies: Dependencies, principal: Principal) {
   const { org_id, scopes } = principal
@@ -171,6 +195,7 @@ export const readAlerts = Effect.fnUntraced(function* (dependencies: Dependencie
     approvals: scopes.has("approvals.read") ? yield* readApprovals(dependencies, principal) : null,
     endpoints: seesConfig ? yield* readEndpoints(dependencies, org_id) : null,
     collector: seesConfig ? yield* readCollector(dependencies, org_id) : null,
+    reviewers: scopes.has("rules.write") ? yield* readStoppedReviewers(dependencies, org_id) : null,
     limits: seesConfig
       ? (yield* dependencies.usage.shares(org_id)).filter(({ use }) => use >= NEAR_LIMIT)
       : []

@@ -45,8 +45,16 @@ export interface Dispatcher {
    * `readBeganAt`, on the process's monotonic clock. Rows already in memory change nothing.
    */
   readonly offer: (rows: ReadonlyArray<QueueRow>, now: number, readBeganAt: number) => void
-  /** Accepts the first row of each lane; more rows may follow in the database. */
-  readonly offerHeads: (rows: ReadonlyArray<QueueRow>, now: number, readBeganAt: number) => void
+  /**
+   * Accepts the first row of each lane; more rows may follow in the database. `mayHideRows`: also behind a row that is in memory already,
+   * because the tail can have missed them. Returns whether the read must be repeated: it found a row that has been recorded meanwhile.
+   */
+  readonly offerHeads: (
+    rows: ReadonlyArray<QueueRow>,
+    now: number,
+    readBeganAt: number,
+    mayHideRows: boolean
+  ) => boolean
   /** Accepts the rows read for lanes that ran low. `complete`: the rows are the lane's entire queue. */
   readonly refill: (
     lanes: ReadonlyMap<Lane, { readonly rows: ReadonlyArray<QueueRow>; readonly complete: boolean }>,
@@ -84,6 +92,8 @@ export interface Dispatcher {
   readonly wakeAll: () => void
   /** Ends the cooldown of a destination whose lane is in memory: its next delivery is sent at once, as the probe. False: it is not. */
   readonly endCooldown: (org_id: string, destination_id: string) => boolean
+  /** Ends the cooldown of a destination whose lane is in memory, and makes the waiting deliveries due, as their stored rows are. */
+  readonly makeDue: (org_id: string, destination_id: string) => void
   /** Drops the lanes whose shards were lost, also if the shard has been regained since. */
   readonly dropLostLanes: () => void
   /** Whether this replica has an attempt at this delivery in flight. */
@@ -361,20 +371,40 @@ export const makeDispatcher = (
       }
     })
 
+    /** The lane of a destination, if this replica owns it, without a cooldown. */
+    const endCooldown = (org_id: string, destination_id: string): Lane | undefined => {
+      const lane = lanes.find(org_id, destination_id)
+      if (lane === undefined || !lanes.has(lane)) return undefined
+      const health = Cooldown.endCooldown(lane.health)
+      if (health !== lane.health) {
+        lanes.setHealth(lane, health)
+        readyLanes.add(lane)
+        dispatch()
+      }
+      return lane
+    }
+
     return {
       offer: (rows, now, readBeganAt) => {
         for (const row of rows) accept(row, now, readBeganAt)
         dispatch()
       },
-      offerHeads: (rows, now, readBeganAt) => {
+      offerHeads: (rows, now, readBeganAt, mayHideRows) => {
+        let hidesRows = false
         for (const row of rows) {
-          const lane = accept(row, now, readBeganAt)
-          if (lane === undefined) continue
+          const lane =
+            accept(row, now, readBeganAt) ??
+            (mayHideRows ? lanes.find(row.org_id, row.destination_id) : undefined)
+          if (lane === undefined) {
+            hidesRows ||= mayHideRows && reads.isStale(row.seq, row.attempt)
+            continue
+          }
           lane.hasMore = true
           // A lane in cooldown needs only its first row, so a backlog of thousands of such lanes stays in the database.
           if (lane.health._tag !== "CoolingDown") lanes.requestRefill(lane)
         }
         dispatch()
+        return hidesRows
       },
       refill: (batch, now) => {
         for (const [lane, { complete, rows }] of batch) {
@@ -423,15 +453,16 @@ export const makeDispatcher = (
         for (const lane of lanes.all()) readyLanes.add(lane)
         dispatch()
       },
-      endCooldown: (org_id, destination_id) => {
-        const lane = lanes.find(org_id, destination_id)
-        if (lane === undefined || !lanes.has(lane)) return false
-        const health = Cooldown.endCooldown(lane.health)
-        if (health === lane.health) return true
-        lanes.setHealth(lane, health)
+      endCooldown: (org_id, destination_id) => endCooldown(org_id, destination_id) !== undefined,
+      makeDue: (org_id, destination_id) => {
+        const lane = endCooldown(org_id, destination_id)
+        if (lane === undefined) return
+        lane.makeDue(monotonicMillis(dueClock))
+        // Rows that are not in memory may be due before some that are.
+        lane.hasMore = true
+        lanes.requestRefill(lane)
         readyLanes.add(lane)
         dispatch()
-        return true
       },
       dropLostLanes: lanes.dropLost,
       isSending: (delivery_id) => sending.has(delivery_id),

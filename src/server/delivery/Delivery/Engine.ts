@@ -135,6 +135,9 @@ export const makeEngine = Effect.fnUntraced(function* (
               dispatcher.endCooldown(wakeUp.org_id, wakeUp.destination_id)
               // The deliveries of a destination that is not in memory are found by the sweep.
               return reader.requestSweep()
+            case "MadeDue":
+              dispatcher.makeDue(wakeUp.org_id, wakeUp.destination_id)
+              return reader.requestSweep()
           }
         })
       ])

@@ -80,6 +80,12 @@ export class Lane {
     return this.waiting.pop()
   }
 
+  /** Makes the waiting deliveries due at `now`, in the order of their rows. */
+  makeDue(now: number): void {
+    const due = this.waiting.map((one) => (one.dueAt > now ? { ...one, dueAt: now } : one))
+    this.waiting.splice(0, this.waiting.length, ...due.toSorted((a, b) => (comesAfter(a, b) ? 1 : -1)))
+  }
+
   apply(event: LaneEvent): void {
     this.state = transition(this.state, event)
   }

@@ -201,7 +201,7 @@ export const makeReader = (
         const readAt = beginRead()
         yield* dispatcher.trackRead(store.heads(positions, horizon), (rows) => {
           count(rows, found)
-          dispatcher.offerHeads(rows, readAt(), beganAt)
+          if (dispatcher.offerHeads(rows, readAt(), beganAt, hasCachedNumbers === true)) sweepDue.openUnsafe()
           // The last lane of a shard, in the order of the rows.
           const ends = new Map(rows.flatMap((row) => (row.lanes < SWEEP_LANES ? [] : [[row.shard, row]])))
           left.push(...ends.values())

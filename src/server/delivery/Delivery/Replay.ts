@@ -9,17 +9,11 @@ import { currentTime } from "../../store/currentTime.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
 import { atomic } from "../../store/transaction.ts"
 import { type Channel, type ChannelPolicy } from "../Channel.ts"
-import { uuidTimePrefix } from "../../../domain/Ids.ts"
+import { MAX_CLOCK_SKEW, uuidTimePrefix } from "../../../domain/Ids.ts"
 import { textArray } from "../../store/pgArrays.ts"
 import { deliveryCounts } from "./deliveryCounts.ts"
 import { channelByName, type DeliveryQueue } from "./DeliveryQueue.ts"
 import { shardOf } from "./shardOf.ts"
-
-/**
- * The largest error assumed in the clock of a replica that generated an id: the id contains the replica's time, the
- * record the database's.
- */
-const MAX_CLOCK_SKEW = "1 hour"
 
 /** Length of an id's prefix: three characters and "_". */
 const PREFIX_LENGTH = 4
@@ -209,5 +203,27 @@ export const makeReplay = (
     )
   })
 
-  return { replay, replayMany, replayWindow }
+  const makeDue = Effect.fn("Delivery.makeDue")(function* (org_id: OrgId, destination_id: string) {
+    yield* sql`
+      WITH locked AS MATERIALIZED (
+        -- Locks rows in the same order as the statement that records results, or the two could deadlock.
+        SELECT shard, seq
+        FROM delivery_queue
+        WHERE shard = ${shardOf(destination_id)}::smallint
+          AND org_id = ${org_id}
+          AND destination_id = ${destination_id}
+          AND due_at > ${currentTime(sql, clock)}
+        ORDER BY shard, seq
+        FOR UPDATE
+      )
+      UPDATE delivery_queue q
+      SET due_at = ${currentTime(sql, clock)}
+      FROM locked l
+      WHERE q.org_id = ${org_id}
+        AND q.shard = l.shard
+        AND q.seq = l.seq
+    `
+  })
+
+  return { replay, replayMany, replayWindow, makeDue }
 }

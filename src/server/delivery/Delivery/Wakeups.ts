@@ -8,13 +8,14 @@ import { makePgNotify } from "../../store/PgNotify.ts"
  */
 const ROWS_INTERVAL_MILLIS = 20
 
-/** A notification between replicas: new queue rows, released shards, or the end of a destination's cooldown. */
+/** A notification between replicas: new queue rows, released shards, the end of a destination's cooldown, or that its retries are due now. */
 export type WakeUp =
   | { readonly _tag: "Rows" }
   | { readonly _tag: "Shards" }
   | { readonly _tag: "CooldownEnded"; readonly org_id: string; readonly destination_id: string }
+  | { readonly _tag: "MadeDue"; readonly org_id: string; readonly destination_id: string }
 
-const COOLDOWN = /^cooldown (\S+) (\S+)$/
+const OF_DESTINATION = /^(cooldown|due) (\S+) (\S+)$/
 
 /** Notifications between replicas, by LISTEN and NOTIFY. Best effort: the database is polled as well. */
 export interface Wakeups {
@@ -24,6 +25,8 @@ export interface Wakeups {
   readonly notifyFreeShards: Effect.Effect<void>
   /** Notifies all replicas, this one included, that the cooldown of a destination was ended. */
   readonly notifyCooldownEnded: (org_id: string, destination_id: string) => Effect.Effect<void>
+  /** Notifies all replicas, this one included, that the cooldown of a destination was ended and all of its queue is due. */
+  readonly notifyMadeDue: (org_id: string, destination_id: string) => Effect.Effect<void>
   /** Worker that sends the notifications requested by `signalNewRows`. */
   readonly runNotifier: Effect.Effect<never>
   /** Worker that listens to all replicas, including this one, and reconnects when the connection is lost. */
@@ -39,13 +42,14 @@ export const makeWakeups: Effect.Effect<Wakeups, never, PgClient.PgClient> = Eff
     notifyFreeShards: pgNotify.notify(["shards"]),
     notifyCooldownEnded: (org_id, destination_id) =>
       pgNotify.notify([`cooldown ${org_id} ${destination_id}`]),
+    notifyMadeDue: (org_id, destination_id) => pgNotify.notify([`due ${org_id} ${destination_id}`]),
     runNotifier: pgNotify.notifyThrottled(due, ROWS_INTERVAL_MILLIS, () => ["rows"]),
     runListener: (on) =>
       pgNotify.listen((payload) =>
         Effect.sync(() => {
-          const [, org_id, destination_id] = COOLDOWN.exec(payload ?? "") ?? []
+          const [, kind, org_id, destination_id] = OF_DESTINATION.exec(payload ?? "") ?? []
           if (org_id !== undefined && destination_id !== undefined) {
-            return on({ _tag: "CooldownEnded", org_id, destination_id })
+            return on({ _tag: kind === "due" ? "MadeDue" : "CooldownEnded", org_id, destination_id })
           }
           // After a reconnect the payload is undefined: both are signalled to make up for missed notifications.
           if (payload !== "rows") on({ _tag: "Shards" })

@@ -194,6 +194,25 @@ export const consumeLinks = Effect.fnUntraced(function* (
   return true
 })
 
+/** Records that the owner of a new key's address confirmed it, by the link of an invitation. */
+export const upsertConfirmed = (
+  sql: SqlClient.SqlClient,
+  { event_id, key_id, now, org_id }: KeyRef & { readonly event_id: EventId; readonly now: Timestamp }
+) => sql`
+  INSERT INTO email_addresses (
+    org_id, address, event_id, key_id, requested_at, requests_full_at, verified_at
+  )
+  SELECT
+    org_id, ${mailbox(sql)}, ${event_id}, key_id, ${toDate(now)}::timestamptz, ${toDate(now)}::timestamptz,
+    ${toDate(now)}::timestamptz
+  FROM api_keys
+  WHERE org_id = ${org_id}
+    AND key_id = ${key_id}
+    AND email IS NOT NULL
+  ON CONFLICT (org_id, address) DO UPDATE
+  SET verified_at = excluded.verified_at
+`
+
 /** Records that the owner of an address confirmed it. */
 export const updateConfirmed = (
   sql: SqlClient.SqlClient,

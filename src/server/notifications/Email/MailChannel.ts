@@ -7,6 +7,8 @@ import type { AttemptOutcome } from "../../../domain/delivery/DeliveryState.ts"
 import { DeliveryId } from "../../../domain/Ids.ts"
 import { type Timestamp } from "../../../domain/Time.ts"
 import { renderAdminNotice } from "../../../domain/identity/AdminNotice.ts"
+import { invitationLink } from "../../../domain/identity/InvitationLink.ts"
+import { renderInvitationEmail } from "../../../domain/identity/InvitationEmail.ts"
 import { renderVerificationEmail } from "../../../domain/identity/VerificationEmail.ts"
 import {
   generateLinkToken,
@@ -25,6 +27,7 @@ import { expireEvents } from "../../delivery/expireEvents.ts"
 import { findVerificationMail, insertLink } from "../../identity/EmailAddresses.ts"
 import { VerificationPolicy } from "../../identity/VerificationPolicy.ts"
 import { LimitUse } from "../../observability/LimitUse.ts"
+import { findInvitationMail, insertInvitationLink } from "../Invitations/rows.ts"
 import { makeAddressLimit } from "./makeAddressLimit.ts"
 import { loadMail, type LoadedMail, loadNotice } from "./rows.ts"
 import { MAX_CONNECTIONS } from "./Smtp.ts"
@@ -104,7 +107,12 @@ export const make = Effect.fnUntraced(function* ({ mailsPerHour = 0, policy, pub
     const now = DateTime.makeUnsafe(clock.millisUnsafe())
     const found = yield* loadMail(sql, now, ref.org_id, ref.event_id, verifiedOnly)
     if (transport.server === undefined) return () => noMailServer
-    if (Option.isNone(found)) return (yield* loadAdminNotice(ref, now)) ?? (yield* loadVerification(ref, now))
+    if (Option.isNone(found))
+      return (
+        (yield* loadAdminNotice(ref, now)) ??
+        (yield* loadInvitation(ref, now)) ??
+        (yield* loadVerification(ref, now))
+      )
     const obsolete = whyObsolete(found.value)
     if (obsolete !== null) return refuse(obsolete)
     const { email, key_name, occurred_at, organization, quorum, type, votes, ...row } = found.value
@@ -158,6 +166,34 @@ export const make = Effect.fnUntraced(function* ({ mailsPerHour = 0, policy, pub
       thread: null,
       date: new Date(requested_at.epochMilliseconds)
     })
+  })
+
+  /** The email of an invitation, with a link of its own for each attempt; undefined if this is no such email. */
+  const loadInvitation = Effect.fnUntraced(function* (
+    { event_id, org_id, ...ref }: DeliveryRef,
+    now: Timestamp
+  ) {
+    const mail = yield* findInvitationMail(sql, org_id, event_id, now)
+    if (mail === undefined) return undefined
+    const { address, created_at, expires_at, invitation_id, organization, status } = mail
+    if (status !== "pending") return refuse(`the invitation is ${status}`)
+    const secret = yield* generateLinkToken
+    const token_digest = linkTokenDigest(secret)
+    yield* insertInvitationLink(sql, { org_id, invitation_id, token_digest, now })
+    return sendMail(
+      { ...ref, event_id, org_id },
+      {
+        ...renderInvitationEmail({
+          organization,
+          address,
+          link: invitationLink(publicUrl, { org_id, secret }),
+          expires_at
+        }),
+        to: address,
+        thread: null,
+        date: new Date(created_at.epochMilliseconds)
+      }
+    )
   })
 
   return {

@@ -4,6 +4,7 @@ import { joinConfirmation } from "../../identity/EmailAddresses.ts"
 import { grantedScopes } from "../../identity/grantedScopes.ts"
 import { Approval } from "../../../domain/approvals/Approval.ts"
 import { ApprovalEmailType, type RecipientGroups } from "../../../domain/approvals/ApprovalEmail.ts"
+import { ReviewerStopReason } from "../../../domain/approvals/Reviewer.ts"
 import { Vote } from "../../../domain/approvals/Quorum.ts"
 import { type ApprovalId, type AuditEntryId, type EventId, KeyId, type OrgId } from "../../../domain/Ids.ts"
 import { AdminNoticeType } from "../../../domain/identity/AdminNotice.ts"
@@ -139,15 +140,16 @@ const noticeRows = rowsOf(
     occurred_at: TimestampFromDate,
     organization: Schema.String,
     author: Schema.String,
-    url_hint: Schema.String,
+    target_name: Schema.String,
     previous_url_hint: Schema.NullOr(Schema.String),
     target_id: Schema.String,
     failing_since: Schema.NullOr(TimestampFromDate),
+    stopped_reason: Schema.NullOr(ReviewerStopReason),
     ...recipient
   })
 )
 
-/** An email to an admin with its entry of the audit log; undefined if it is another email, or it or its endpoint was removed. */
+/** An email to an admin with its entry of the audit log; undefined if it is another email, or it, its endpoint or its task was removed. */
 export const loadNotice = (
   sql: SqlClient.SqlClient,
   now: Timestamp,
@@ -158,18 +160,19 @@ export const loadNotice = (
   noticeRows.first(sql`
     SELECT
       m.type, m.occurred_at, o.name AS organization, coalesce(l.actor_name, 'the operator') AS author,
-      coalesce(l.detail->>'url_hint', p.url_hint) AS url_hint, l.detail->>'previous_url_hint' AS previous_url_hint,
-      l.target_id, (l.detail->>'failing_since')::timestamptz AS failing_since,
+      coalesce(l.detail->>'url_hint', p.url_hint, t.name) AS target_name, l.detail->>'previous_url_hint' AS previous_url_hint,
+      l.target_id, (l.detail->>'failing_since')::timestamptz AS failing_since, l.detail->>'stopped_reason' AS stopped_reason,
       ${recipientState(sql, now, verifiedOnly)}
     FROM approval_mail m
     JOIN audit_log l ON l.org_id = m.org_id AND l.entry_id = m.entry_id
     LEFT JOIN notification_endpoints p ON p.org_id = m.org_id AND p.endpoint_id = l.target_id
+    LEFT JOIN tasks t ON t.org_id = m.org_id AND t.task_id = l.target_id
     JOIN api_keys ON api_keys.org_id = m.org_id AND api_keys.key_id = m.key_id
     JOIN organizations o ON o.org_id = m.org_id
     ${verifiedOnly ? joinConfirmation(sql, now) : sql``}
     WHERE m.org_id = ${org_id}
       AND m.event_id = ${event_id}
-      AND coalesce(l.detail->>'url_hint', p.url_hint) IS NOT NULL
+      AND coalesce(l.detail->>'url_hint', p.url_hint, t.name) IS NOT NULL
   `)
 
 /**

@@ -156,6 +156,15 @@ export const makeEndpointDeliveries = Effect.fnUntraced(function* (
         )
       ),
 
+    /** Makes the waiting deliveries due now. */
+    retryNow: (principal: Principal, id: EndpointId) =>
+      withEndpoint(principal.org_id, id, () =>
+        Effect.andThen(
+          delivery.retryNow(principal.org_id, id),
+          audit.record(principal, "endpoint.retried", id)
+        )
+      ),
+
     /** A cooldown ends that began before the test. One that the test causes stays. */
     test: Effect.fnUntraced(function* (principal: Principal, id: EndpointId) {
       const mayCoolElsewhere = !delivery.endCooldownHere(principal.org_id, id)

@@ -46,8 +46,8 @@ export const withdrawFeedback = Effect.fnUntraced(function* (
           status = ${status},
           is_current = false,
           withdrawn_at = ${toDate(now)},
-          input_digest = CASE status WHEN 'staged' THEN NULL ELSE input_digest END,
-          input_bytes = CASE status WHEN 'staged' THEN NULL ELSE input_bytes END
+          input_digest = CASE WHEN status = 'staged' THEN NULL ELSE input_digest END,
+          input_bytes = CASE WHEN status = 'staged' THEN NULL ELSE input_bytes END
         WHERE org_id = ${org_id}
           AND feedback_id = ${id}
       `

@@ -16,6 +16,8 @@ export interface ProviderRequest<P extends Provider = Provider> {
   readonly task_id: TaskId
   readonly provider: P
   readonly instructions: string
+  /** Whether variables of the instructions are replaced by values of the input. Default true. */
+  readonly hasVariables?: boolean
   /** The release's dataset version. */
   readonly dataset_id: DatasetId | null
   readonly input: JsonObject

@@ -51,10 +51,10 @@ export const makeModelProvider = <P extends ModelProvider>(api: ModelApi<P>, opt
     return Effect.fn("Providers.callModel")(function* (
       request: ProviderRequest<P>
     ): Effect.fn.Return<ProviderAnswer, NoAnswer> {
-      const { answer, input, instructions, onCall, org_id, provider, task_id } = request
+      const { answer, hasVariables = true, input, instructions, onCall, org_id, provider, task_id } = request
       const { api_key, headers } = yield* findProviderKey(sql, box, org_id, task_id, provider.base_url)
       const schema = yield* answer.schema
-      const rendered = renderInstructions(instructions, input)
+      const rendered = hasVariables ? renderInstructions(instructions, input) : Result.succeed(instructions)
       if (Result.isFailure(rendered)) {
         return yield* new NoAnswer({
           reason: "prompt_too_large",

@@ -144,18 +144,14 @@ export const insertRelease = Effect.fnUntraced(function* (
     org_id, release_id, task_id, number, instructions, provider, dataset_id, comparison_id, restored_release_id, previous_release_id,
     created_at, created_by_id, created_by_name
   )
-  VALUES (
-    ${org_id}, ${release.id}, ${release.task_id},
-    (
-      SELECT 1 + coalesce(max(number), 0)
-      FROM releases
-      WHERE org_id = ${org_id}
-        AND task_id = ${release.task_id}
-    ),
-    ${release.instructions}, ${JSON.stringify(release.provider)},
-    ${release.dataset_id}, ${release.comparison_id}, ${release.restored_release_id}, ${previous},
-    ${toDate(release.created_at)}, ${release.created_by.id}, ${release.created_by.name}
-  )
+  SELECT
+    ${org_id}::text, ${release.id}::text, ${release.task_id}::text, 1 + coalesce(max(number), 0),
+    ${release.instructions}::text, ${JSON.stringify(release.provider)}::text::json,
+    ${release.dataset_id}::text, ${release.comparison_id}::text, ${release.restored_release_id}::text, ${previous}::text,
+    ${toDate(release.created_at)}::timestamptz, ${release.created_by.id}::text, ${release.created_by.name}::text
+  FROM releases
+  WHERE org_id = ${org_id}
+    AND task_id = ${release.task_id}
   RETURNING number AS count
 `)
   return { ...release, number } satisfies Release

@@ -20,6 +20,8 @@ const RunPlan = Schema.Struct({
   /** Share of the runs with an answer that is sampled for review. */
   review_share: Schema.Finite,
   session_exists: Schema.Boolean,
+  /** Whether the task is that of a reviewer model. */
+  is_reviewer: Schema.Boolean,
   /** The traces of the organization's telemetry destination; null if it has none. */
   trace: Schema.NullOr(TraceMode),
   /** Whether the organization has runs redacted before they are logged. */
@@ -63,6 +65,7 @@ export const readRunPlan = (
           ? sql.literal("true")
           : sql`EXISTS (SELECT 1 FROM agent_sessions WHERE org_id = ${org_id} AND session_id = ${session_id})`
       } AS session_exists,
+      EXISTS (SELECT 1 FROM reviewers WHERE org_id = ${org_id} AND reviewers.task_id = ${task_id}) AS is_reviewer,
       (SELECT trace FROM telemetry_destinations WHERE org_id = ${org_id}) AS trace,
       coalesce(
         (SELECT (rules->>'redact_runs')::boolean FROM redaction_settings WHERE org_id = ${org_id}),

@@ -48,6 +48,11 @@ export const removeTask = Effect.fnUntraced(function* (
       AND task_id = ${task_id}
   `
   yield* sql`
+    DELETE FROM reviewers
+    WHERE org_id = ${org_id}
+      AND task_id = ${task_id}
+  `
+  yield* sql`
     DELETE FROM tasks
     WHERE org_id = ${org_id}
       AND task_id = ${task_id}

@@ -8,7 +8,7 @@ import { Provider } from "../../../domain/tasks/Provider.ts"
 import { TimestampFromDate, toDate } from "../../../domain/Time.ts"
 import { lockOnNode } from "../../store/Cluster.ts"
 import { pageWithinBytes } from "../../store/Pagination.ts"
-import { countOf, rowsOf } from "../../store/rows.ts"
+import { countOf, hasRow, rowsOf } from "../../store/rows.ts"
 
 /** A row of `tasks`, and whether the provider's key and headers are stored. */
 const TaskRow = Schema.Struct({
@@ -126,6 +126,17 @@ export const countTasks = (sql: SqlClient.SqlClient, org_id: OrgId) =>
     FROM tasks
     WHERE org_id = ${org_id}
   `)
+
+/** Whether the task is that of a reviewer model. */
+export const isReviewer = (sql: SqlClient.SqlClient, org_id: OrgId, id: TaskId) =>
+  Effect.orDie(
+    hasRow(sql`
+      SELECT 1 AS found
+      FROM reviewers
+      WHERE org_id = ${org_id}
+        AND task_id = ${id}
+    `)
+  )
 
 /** Inserts a task. */
 export const insertTask = (sql: SqlClient.SqlClient, org_id: OrgId, row: TaskRow) => sql`

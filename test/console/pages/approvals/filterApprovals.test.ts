@@ -1,7 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
 import { DateTime } from "effect"
 import type { InboxApproval } from "../../../../src/api/Console.ts"
-import { countParts, filterApprovals } from "../../../../src/console/pages/approvals/filterApprovals.ts"
+import {
+  countParts,
+  filterApprovals,
+  inboxQuery
+} from "../../../../src/console/pages/approvals/filterApprovals.ts"
 import type { Scope } from "../../../../src/domain/identity/Scope.ts"
 import { ApprovalId, KeyId, SessionId, StepId } from "../../../../src/domain/Ids.ts"
 import { pendingApproval } from "../../../support/approvals.ts"
@@ -117,5 +121,31 @@ describe("filterApprovals", () => {
       ["SUP-9001", "2"],
       [`ses_${hex("4")}`, "4"]
     ])
+  })
+
+  it("by amount the highest of the rules' sentences comes first, and approvals without one come last", () => {
+    const amounts = [
+      "Refund 12.90 EUR",
+      "Refund 1,290.00 EUR",
+      null,
+      "Refund “9,999.00 EUR” of 2.00 EUR"
+    ].map((summary, index) => approval(String(index + 1), "payments.refund", {}, summary))
+    const [group] = filterApprovals(
+      amounts,
+      { part: "all", text: "", group: undefined, sort: "amount" },
+      reviewer
+    )
+    assert.deepStrictEqual(
+      group?.approvals.map(({ step_id }) => step_id.slice(5)),
+      ["2", "1", "4", "3"]
+    )
+  })
+
+  it("the address names the columns; unknown ones leave the default", () => {
+    const { read, write } = inboxQuery
+    assert.strictEqual(write("", { columns: ["amount", "due"] }), "?columns=amount%2Cdue")
+    assert.deepStrictEqual(read("?columns=amount%2Cdue").columns, ["amount", "due"])
+    assert.deepStrictEqual(read("?columns=").columns, [])
+    assert.isUndefined(read("?columns=amount,price").columns)
   })
 })

@@ -33,6 +33,7 @@ const pending = (digit: string, argumentsText: string | null = null): ApprovalRo
   escalated_at: null,
   timeout_action: "reject",
   self_approval: false,
+  require_comment: "never",
   quorum: null,
   votes: null,
   outcome: null,

@@ -183,7 +183,7 @@ describe("Dispatcher", () => {
       const { attempts, channel } = yield* manualChannel(quickPolicy())
       const { dispatcher } = yield* startDispatcher(channel)
       const row = queueRow({ consecutive_failures: 5, cooldown_round: 1, cooldown_ms: 5_000 })
-      dispatcher.offerHeads([row], 0, 0)
+      dispatcher.offerHeads([row], 0, 0, false)
       assert.lengthOf(dispatcher.takeLowLanes(1), 0)
       yield* TestClock.adjust("5 seconds")
       yield* Queue.take(attempts)
@@ -192,6 +192,32 @@ describe("Dispatcher", () => {
         [row.destination_id]
       )
     }).pipe(Effect.scoped)
+  )
+
+  it.effect(
+    "rows that the tail can have missed behind one that is being sent, or was just recorded, are read",
+    () =>
+      Effect.gen(function* () {
+        const { attempts, channel } = yield* manualChannel(quickPolicy())
+        const { dispatcher } = yield* startDispatcher(channel)
+        const row = queueRow({ seq: 1 })
+        dispatcher.offer([row], 0, 0)
+        const { complete } = yield* Queue.take(attempts)
+        assert.isFalse(dispatcher.offerHeads([row], 0, 0, false))
+        assert.lengthOf(dispatcher.takeLowLanes(1), 0)
+        assert.isFalse(dispatcher.offerHeads([row], 0, 0, true))
+        const [lane] = dispatcher.takeLowLanes(1)
+        assert.strictEqual(lane?.destination_id, row.destination_id)
+        dispatcher.refill(new Map(lane === undefined ? [] : [[lane, { rows: [row], complete: true }]]), 0)
+        // A sweep that began before the attempt was recorded.
+        const endRead = dispatcher.beginRead()
+        yield* complete(delivered)
+        const result = yield* Queue.take(dispatcher.results)
+        dispatcher.acknowledge([{ result, retryAt: null }])
+        assert.isTrue(dispatcher.offerHeads([row], 0, 0, true))
+        assert.isFalse(dispatcher.offerHeads([row], 0, 0, false))
+        endRead()
+      }).pipe(Effect.scoped)
   )
 
   it.effect("results are worth recording at once when a full batch waits, until it is taken", () =>

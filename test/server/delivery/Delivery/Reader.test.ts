@@ -212,7 +212,7 @@ describe("Reader", () => {
           assert.strictEqual((yield* Queue.take(sent)).destination_id, early.destination_id)
           yield* Fiber.join(slow)
           yield* awaitRecords(early, allHaveStatus("delivered"))
-        }).pipe(withEngine([channel], { reader: { pollMillis: 60_000, sweepMillis: 60_000 } }))
+        }).pipe(withEngine([channel], { reader: { pollMillis: 600_000, sweepMillis: 600_000 } }))
       })
   )
 
@@ -247,7 +247,10 @@ describe("Reader", () => {
           assert.lengthOf(new Set(found), 15)
           yield* eventually(queueLength, (count) => count === 0)
           assert.strictEqual(yield* Queue.size(sent), 0)
-        }).pipe(Effect.scoped, withEngine([channel], { reader: { pollMillis: 60_000, sweepMillis: 60_000 } }))
+        }).pipe(
+          Effect.scoped,
+          withEngine([channel], { reader: { pollMillis: 600_000, sweepMillis: 600_000 } })
+        )
       })
   )
 })

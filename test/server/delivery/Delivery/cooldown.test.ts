@@ -71,6 +71,51 @@ describe("Cooldown", () => {
       })
   )
 
+  for (const [place, retryMillis] of [
+    ["in memory", 300_000],
+    ["in the database", 3_000_000]
+  ] as const) {
+    testWithDatabase(
+      `retries that wait ${place} are made due at once, and keep their number of attempts`,
+      () =>
+        Effect.gen(function* () {
+          const retry = { ...quickPolicy().retry, delaysMillis: [0, retryMillis, 0], jitter: 0 }
+          const cooldown = { failureThreshold: 4, firstMillis: 600_000, longestMillis: 600_000 }
+          const { attempts, channel } = yield* manualChannel(quickPolicy({ cooldown, retry }))
+          yield* Effect.gen(function* () {
+            const delivery = yield* Delivery
+            const to = yield* newDestination
+            const other = yield* newDestination
+            yield* publish(to, 4)
+            for (let i = 0; i < 4; i++) yield* (yield* Queue.take(attempts)).complete(failing)
+            yield* awaitRecords(to, (records) => records.every((record) => record.attempts === 1))
+            yield* eventually(
+              Effect.map(delivery.health(to.org_id, [to.destination_id]), (map) =>
+                map.get(to.destination_id)
+              ),
+              (now) => (now?.cooldown_until ?? null) !== null
+            )
+            // Another destination's deliveries are left alone.
+            yield* publish(other)
+            yield* (yield* Queue.take(attempts)).complete(failing)
+            yield* awaitRecords(other, (records) => records.every((record) => record.attempts === 1))
+            yield* transaction(delivery.retryNow(to.org_id, to.destination_id))
+            const probe = yield* Queue.take(attempts)
+            assert.strictEqual(probe.delivery.destination_id, to.destination_id)
+            yield* probe.complete(delivered)
+            for (let i = 0; i < 3; i++) yield* (yield* Queue.take(attempts)).complete(delivered)
+            const records = yield* awaitRecords(to, allHaveStatus("delivered"))
+            assert.deepStrictEqual(
+              records.map((record) => record.attempts),
+              [2, 2, 2, 2]
+            )
+            assert.strictEqual(yield* Queue.size(attempts), 0)
+            assert.strictEqual(yield* queueLength, 1)
+          }).pipe(withEngine([channel], { reader: { sweepMillis: 600_000 } }))
+        })
+    )
+  }
+
   testWithDatabase("the sweep finds lanes that were dropped for a cooldown or a late retry", () =>
     Effect.gen(function* () {
       const cooldown = { failureThreshold: 2, firstMillis: 2_000, longestMillis: 2_000 }

@@ -40,7 +40,7 @@ import { StoredUsage } from "../../../../src/server/identity/StoredUsage.ts"
 import { claimComparison } from "../../../../src/server/tasks/Comparisons/lease.ts"
 import { comparisonColumns, comparisonRows } from "../../../../src/server/tasks/Comparisons/rows.ts"
 import { ExampleSpending, makeSpending } from "../../../../src/server/tasks/Comparisons/Spending.ts"
-import { Releases } from "../../../../src/server/tasks/Releases.ts"
+import { ReleaseMade, Releases } from "../../../../src/server/tasks/Releases.ts"
 import { generateMasterKey, SecretBox } from "../../../../src/server/secrets/SecretBox.ts"
 import { CompiledSchemas } from "../../../../src/server/tasks/CompiledSchemas.ts"
 import { StoreClock } from "../../../../src/server/store/StoreClock.ts"
@@ -84,6 +84,7 @@ const live = Layer.mergeAll(Comparisons.layer(), ShortLease.layer, Datasets.laye
     CompiledSchemas.layer,
     KnownSecrets.layerPolicyOnly,
     Audit.layer,
+    Layer.succeed(ReleaseMade, () => Effect.void),
     StoredUsage.layer,
     Layer.unwrap(Effect.map(generateMasterKey, (key) => SecretBox.layer({ masterKeys: Arr.of(key) }))),
     ProviderEgress.layer({ dnsServers: [], allow: [], allowHttp: true, deny: [], ownHost: undefined })

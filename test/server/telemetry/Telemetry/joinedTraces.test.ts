@@ -52,7 +52,7 @@ layer(service({ environment }), { excludeTestServices: true })("Telemetry › jo
         assert.notStrictEqual(trace_id, caller.trace)
         yield* admin.feedback.create({ payload: { inference_log_id: trace_id, score: 1 } })
         yield* spans.flush
-        yield* peer.arrived(1)
+        yield* peer.spansArrived(3)
         assert.deepStrictEqual(peer.faults, [])
         const seen = peer.spans()
         const named = (name: string) => seen.find((span) => span.name === name) ?? assert.fail(name)
@@ -79,7 +79,7 @@ layer(service({ environment }), { excludeTestServices: true })("Telemetry › jo
       yield* run(`00-${caller.trace}-${caller.span}-00`)
       const own = yield* run("")
       yield* spans.flush
-      yield* peer.arrived(1)
+      yield* peer.spansArrived(2)
       assert.deepStrictEqual([...new Set(peer.spans().map(({ traceId }) => traceId))], [own.body["trace_id"]])
       assert.match(String(model.seen[0]?.headers["traceparent"]), new RegExp(`^00-${caller.trace}-.*-00$`))
     })
@@ -91,7 +91,7 @@ layer(service({ environment }), { excludeTestServices: true })("Telemetry › jo
       const spans = yield* Spans
       const answered = yield* run(`00-${caller.trace}-${caller.span}-01`)
       yield* spans.flush
-      yield* peer.arrived(1)
+      yield* peer.spansArrived(2)
       const call = peer.spans().find(({ name }) => name === "chat small")
       assert.strictEqual(
         model.seen[0]?.headers["traceparent"],

@@ -3,9 +3,10 @@ import { Atom } from "effect/reactivity"
 import { useState } from "react"
 import type { InboxApproval } from "../../../../api/Console.ts"
 import type { DecisionResult } from "../../../../api/DecisionBatch.ts"
-import type { Decision } from "../../../../domain/approvals/Approval.ts"
+import { type Decision, needsComment } from "../../../../domain/approvals/Approval.ts"
 import { describeProgress } from "../../../../domain/approvals/Quorum.ts"
 import { ApprovalId } from "../../../../domain/Ids.ts"
+import { hasVisibleText } from "../../../../domain/VisibleText.ts"
 import { apiClient } from "../../../state/apiClient.ts"
 import { useAtomValue } from "../../../state/atoms.ts"
 import { consoleClient } from "../../../state/consoleClient.ts"
@@ -49,6 +50,9 @@ export default function DecisionSheet({
   const [opened] = useState(() => selection.pending.map(({ approval_id }) => approval_id).join(" "))
   const atom = comparedAtom(opened)
   const compared = useAtomValue(atom)
+  const isRequired = (decision: Decision) =>
+    selection.pending.some(({ require_comment }) => needsComment(require_comment, decision))
+  const lacksComment = !hasVisibleText(comment)
   return (
     <BatchSheet
       title="Decide"
@@ -56,9 +60,13 @@ export default function DecisionSheet({
       rows={inbox.pending}
       idOf={({ approval_id }) => approval_id}
       selection={selection}
-      actions={actions}
+      actions={actions.map((action) => ({ ...action, isDisabled: lacksComment && isRequired(action.verb) }))}
       comment={{
-        label: "Comment (optional)",
+        label: isRequired("approve")
+          ? "Comment (required by a rule)"
+          : isRequired("reject")
+            ? "Comment (required by a rule to reject)"
+            : "Comment (optional)",
         hint: "Recorded with each of them.",
         text: comment,
         onChange: onComment
@@ -129,7 +137,7 @@ const toBatchResult = (
       : { ...common, summary: "decided", tone: "good", outcome: reason, isDone: true }
   }
   const outcome = <UntrustedText text={problem === null ? "" : `${problem.title}: ${problem.detail}`} />
-  return problem?.code === "NOT_FOUND"
-    ? { ...common, summary: "deleted", tone: "quiet", outcome }
-    : { ...common, summary: "not permitted", tone: "bad", outcome, isSelected: true }
+  if (problem?.code === "NOT_FOUND") return { ...common, summary: "deleted", tone: "quiet", outcome }
+  const summary = problem?.code === "COMMENT_REQUIRED" ? "without the required comment" : "not permitted"
+  return { ...common, summary, tone: "bad", outcome, isSelected: true }
 }

@@ -46,6 +46,9 @@ CREATE TABLE governed_steps (
   shadow_reason text, -- Explanation that the shadow rules would have given; null: no difference.
   shadow_revision integer, -- Revision of the shadow rules that differ; null: no difference.
   grant_id text COLLATE "C", -- Standing grant that allowed the step; null: none.
+  reviewer_task_id text COLLATE "C", -- Task of the reviewer model that decided the step; null: none. So are the two columns below.
+  reviewer_release_id text COLLATE "C", -- Release that answered.
+  reviewer_reason text, -- Reason that the model gave, redacted.
   claim_id text COLLATE "C", -- Claim of the latest attempt to execute the step, clm_…; null: nobody has claimed it. So are the columns below.
   execution text, -- executing, unknown (no outcome by the end of the lease), completed, or retryable (a person allows another attempt).
   attempt integer, -- 1 for the first claim.
@@ -68,7 +71,9 @@ CREATE TABLE governed_steps (
   CHECK (resolution IN ('succeeded', 'failed', 'not_executed', 'retry')),
   CHECK (last_decision IN ('allow', 'reject', 'pending')),
   CHECK (outcome_status IN ('succeeded', 'failed')),
-  CHECK (shadow_effect IN ('allow', 'reject', 'require_approval'))
+  CHECK (shadow_effect IN ('allow', 'reject', 'require_approval')),
+  CHECK ((reviewer_task_id IS NULL) = (reviewer_release_id IS NULL) AND (reviewer_task_id IS NULL) = (reviewer_reason IS NULL)),
+  CHECK (reviewer_task_id IS NULL OR (decision <> 'pending' AND approval_id IS NULL AND grant_id IS NULL))
 ) WITH (fillfactor=80);
 CREATE INDEX governed_steps_leases ON governed_steps (claim_expires_at, claim_id) WHERE execution = 'executing';
 CREATE INDEX governed_steps_uncertain ON governed_steps (org_id, claim_id) WHERE unknown_at IS NOT NULL;
@@ -112,6 +117,7 @@ CREATE TABLE approvals (
   escalated_at timestamptz, -- When the approval was escalated; null: not escalated.
   timeout_action text NOT NULL, -- What happens to the step if nobody decides in time: allow or reject.
   self_approval boolean NOT NULL DEFAULT false, -- Whether the requesting key may decide.
+  require_comment text NOT NULL DEFAULT 'never', -- Which decisions need a comment: never, reject or always.
   outcome text, -- What happened to the step: allow or reject; null while pending.
   decision_source text, -- What closed the approval: human, timeout or session_closed; null while pending.
   decided_at timestamptz, -- When the approval was closed; null while pending.
@@ -141,6 +147,7 @@ CREATE TABLE approvals (
   CHECK (outcome IN ('allow', 'reject')),
   CONSTRAINT approvals_proposal_check CHECK ((proposed_digest IS NULL) OR (status = 'rejected')),
   CHECK ((status <> 'approved') OR (quorum IS NULL) OR (approvals_given >= approvals_required)),
+  CHECK (require_comment IN ('never', 'reject', 'always')),
   CHECK (stage IN ('reviewer', 'admin')),
   CHECK (status IN ('pending', 'approved', 'rejected', 'expired')),
   CHECK (timeout_action IN ('allow', 'reject'))
@@ -251,6 +258,96 @@ CREATE TABLE approval_group_counts (
   slot smallint NOT NULL, -- Part of the counter: concurrent statements add to different ones.
   closed bigint NOT NULL, -- Approvals.
   PRIMARY KEY (org_id, day, kind, name, outcome, slot)
+) WITH (fillfactor=50);
+
+-- Reviewer models: tasks whose answers are compared with the decisions of people.
+CREATE TABLE reviewers (
+  org_id text COLLATE "C" NOT NULL, -- Organization that owns the row.
+  task_id text COLLATE "C" NOT NULL, -- Task that answers.
+  state text NOT NULL DEFAULT 'watching', -- watching, or stopped: no rule lets it decide. It is asked in both.
+  generation integer NOT NULL DEFAULT 1, -- Raised when it is stopped or restored: a decision by an earlier generation is not written.
+  stopped_at timestamptz, -- When it was stopped; null: it is not. So are the columns below.
+  stopped_reason text, -- Why it was stopped.
+  stopped_by_id text COLLATE "C", -- API key that stopped it; null: the service did.
+  stopped_by_name text, -- Name of that key at the time; null: the service stopped it.
+  review_since timestamptz, -- Decisions of the model since then are listed for review; null: it is not stopped.
+  restored_at timestamptz, -- When a person last let it decide again; null: never.
+  tools json NOT NULL, -- Patterns of the tools about which it is asked, as a JSON array.
+  amount json, -- JSON Pointer to an amount in the arguments, and the bounds of its bands; null: decisions are not told apart by an amount.
+  daily_calls integer NOT NULL, -- Calls to the model per day at most.
+  daily_tokens bigint NOT NULL, -- Tokens per day, after which the model is not called.
+  used_on date, -- Day in UTC of the two columns below; null: it was never asked.
+  used_calls integer NOT NULL DEFAULT 0, -- Calls of that day.
+  used_tokens bigint NOT NULL DEFAULT 0, -- Tokens of that day.
+  failures integer NOT NULL DEFAULT 0, -- Requests in a row without an answer.
+  last_approval_id text COLLATE "C" NOT NULL, -- It was asked about the approvals up to this one.
+  compared_at timestamptz NOT NULL, -- Its answers were compared with the approvals that were closed until then.
+  lease_epoch integer NOT NULL DEFAULT 0, -- Fencing token: raised each time that a replica begins to ask.
+  lease_until timestamptz, -- When another replica may ask; null: at once.
+  created_at timestamptz NOT NULL, -- When it was created.
+  created_by_id text COLLATE "C" NOT NULL, -- API key that created the row.
+  created_by_name text NOT NULL, -- Name of that key at the time.
+  PRIMARY KEY (org_id, task_id),
+  CHECK (state IN ('watching', 'stopped')),
+  CHECK ((state = 'stopped') = (stopped_at IS NOT NULL)),
+  CHECK ((stopped_at IS NULL) = (stopped_reason IS NULL)),
+  CHECK (stopped_reason IN ('by_person', 'bound_lost', 'fallen', 'reversed', 'provider_failed', 'release_changed'))
+) WITH (fillfactor=50);
+CREATE INDEX reviewers_lease ON reviewers (lease_until NULLS FIRST);
+
+-- Answers of reviewer models about steps, and what people decided.
+CREATE TABLE reviewer_answers (
+  org_id text COLLATE "C" NOT NULL, -- Organization that owns the row.
+  answer_id text COLLATE "C" NOT NULL, -- Id, rva_….
+  task_id text COLLATE "C" NOT NULL, -- Reviewer that answered.
+  release_id text COLLATE "C" NOT NULL, -- Release of the task that answered.
+  dataset_id text COLLATE "C", -- Dataset version whose examples it saw; null: none. The first release gets one later.
+  session_id text COLLATE "C" NOT NULL, -- Session of the step.
+  step_id text COLLATE "C" NOT NULL, -- Step that it was asked about.
+  approval_id text COLLATE "C", -- Approval of the step; null: the answer decided, and people were not asked.
+  tool text NOT NULL, -- Tool of the step.
+  band smallint NOT NULL, -- Number of the band of the amount, from 0; -1: the arguments have no amount.
+  mode text NOT NULL, -- shadow or decided.
+  answer text, -- approve, reject or unsure; null: it failed.
+  reason text NOT NULL, -- Its reason, redacted, or why there is no answer.
+  calls integer NOT NULL, -- Calls to the model.
+  tokens bigint NOT NULL, -- Tokens of these calls, as far as the model server reports them.
+  requested_at timestamptz NOT NULL, -- When the step was requested.
+  created_at timestamptz NOT NULL, -- When it answered.
+  verdict text, -- What people decided: approve or reject; none: no person decided, or the decision does not count; null: not known yet.
+  decided_at timestamptz, -- When the approval was closed; null: it is not.
+  counted boolean NOT NULL DEFAULT false, -- Whether it is part of reviewer_counts.
+  wrong_at timestamptz, -- When a person marked the decision of the model as wrong; null: nobody did. So are the columns below.
+  wrong_by_id text COLLATE "C", -- API key that marked it.
+  wrong_by_name text, -- Name of that key at the time.
+  PRIMARY KEY (org_id, task_id, answer_id),
+  CHECK (mode IN ('shadow', 'decided')),
+  CHECK (answer IN ('approve', 'reject', 'unsure')),
+  CHECK (verdict IN ('approve', 'reject', 'none')),
+  CHECK ((mode = 'decided') = (approval_id IS NULL))
+) WITH (fillfactor=80);
+CREATE UNIQUE INDEX reviewer_answers_step ON reviewer_answers (org_id, session_id, step_id, task_id);
+CREATE INDEX reviewer_answers_to_review ON reviewer_answers (org_id, task_id, answer_id) WHERE mode = 'decided' AND wrong_at IS NULL;
+CREATE INDEX reviewer_answers_decided ON reviewer_answers (org_id, task_id, release_id, tool, band, answer, created_at) WHERE mode = 'decided';
+CREATE INDEX reviewer_answers_approval ON reviewer_answers (org_id, approval_id, task_id) WHERE approval_id IS NOT NULL;
+CREATE INDEX reviewer_answers_open ON reviewer_answers (org_id, task_id, approval_id) WHERE verdict IS NULL AND approval_id IS NOT NULL;
+CREATE INDEX reviewer_answers_recent ON reviewer_answers (org_id, task_id, release_id, tool, band, decided_at) WHERE counted AND answer = 'approve';
+CREATE INDEX reviewer_answers_counted ON reviewer_answers (org_id, task_id, release_id, decided_at, answer_id) WHERE counted;
+CREATE INDEX reviewer_answers_disagreed ON reviewer_answers (org_id, task_id, answer_id) WHERE counted AND answer <> 'unsure' AND answer <> verdict;
+
+-- Compared answers of reviewer models per week. Written by the statements that compare and erase answers; retention keeps counts.
+CREATE TABLE reviewer_counts (
+  org_id text COLLATE "C" NOT NULL, -- Organization that owns the row.
+  task_id text COLLATE "C" NOT NULL, -- Reviewer that answered.
+  release_id text COLLATE "C" NOT NULL, -- Release of the task that answered.
+  dataset_id text COLLATE "C" NOT NULL, -- Dataset version whose examples it saw; empty: none.
+  tool text COLLATE "C" NOT NULL, -- Tool of the steps.
+  band smallint NOT NULL, -- Number of the band of the amount.
+  week date NOT NULL, -- Monday of the week of the decision, in UTC.
+  answer text COLLATE "C" NOT NULL, -- approve, reject or unsure.
+  verdict text COLLATE "C" NOT NULL, -- What people decided: approve or reject.
+  answers bigint NOT NULL, -- Number of answers.
+  PRIMARY KEY (org_id, task_id, release_id, dataset_id, tool, band, week, answer, verdict)
 ) WITH (fillfactor=50);
 
 -- Sessions of coding agents that ask by HTTP hooks.

@@ -74,6 +74,8 @@ CREATE TABLE console_sessions (
   session_id text COLLATE "C" NOT NULL DEFAULT ('cse_' || replace((gen_random_uuid())::text, '-', '')), -- Id, cse_….
   last_active_at timestamptz NOT NULL DEFAULT now(), -- When its user was last active, to within a minute.
   provider_session text COLLATE "C", -- Session ID (sid) of the identity provider; null: it stated none, or an API key signed in.
+  browser text, -- Browser and system that signed in, such as "Firefox on Linux"; null: unknown.
+  address text, -- Network address that the browser signed in from.
   PRIMARY KEY (org_id, digest),
   FOREIGN KEY (org_id, key_id) REFERENCES api_keys(org_id, key_id)
 );
@@ -114,6 +116,36 @@ CREATE TABLE email_verification_links (
   FOREIGN KEY (org_id, address) REFERENCES email_addresses(org_id, address) ON DELETE CASCADE
 );
 CREATE UNIQUE INDEX email_verification_links_token ON email_verification_links (token_digest);
+
+-- Invitations by email to use an API key, until 30 days after their end.
+CREATE TABLE invitations (
+  org_id text COLLATE "C" NOT NULL, -- Organization that owns the row.
+  invitation_id text COLLATE "C" NOT NULL, -- Id, inv_….
+  input json NOT NULL, -- API key to create, as the request to create it: its name, rights and address.
+  event_id text COLLATE "C" NOT NULL, -- Id of the email as a delivery event.
+  created_at timestamptz NOT NULL, -- When it was made.
+  created_by_id text COLLATE "C" NOT NULL, -- API key that invited, and creates the new key.
+  created_by_name text NOT NULL, -- Name of that key at the time.
+  expires_at timestamptz NOT NULL, -- Until when it can be accepted.
+  accepted_at timestamptz, -- When it was accepted; null: it was not.
+  key_id text COLLATE "C", -- API key that accepting it created; null: it was not accepted.
+  revoked_at timestamptz, -- When it was revoked; null: it was not.
+  PRIMARY KEY (org_id, invitation_id),
+  CHECK ((accepted_at IS NULL) = (key_id IS NULL)),
+  CHECK (accepted_at IS NULL OR revoked_at IS NULL)
+);
+CREATE UNIQUE INDEX invitations_event ON invitations (org_id, event_id);
+
+-- Usable links of invitations. Each attempt to send an email makes one. A link ends with its use and with its invitation.
+CREATE TABLE invitation_links (
+  org_id text COLLATE "C" NOT NULL, -- Organization that owns the row.
+  invitation_id text COLLATE "C" NOT NULL, -- Invitation that the link accepts.
+  token_digest bytea NOT NULL, -- SHA-256 digest of the secret in the link.
+  created_at timestamptz NOT NULL, -- When the link was made.
+  PRIMARY KEY (org_id, token_digest),
+  FOREIGN KEY (org_id, invitation_id) REFERENCES invitations(org_id, invitation_id) ON DELETE CASCADE
+);
+CREATE INDEX invitation_links_invitation ON invitation_links (org_id, invitation_id);
 
 -- Append-only log of changes, each written in the transaction of the change. Only retention deletes entries, from the beginning.
 CREATE TABLE audit_log (

@@ -1,0 +1,40 @@
+import { DEFAULT_COLUMNS, InboxColumn } from "./filterApprovals.ts"
+
+const labels: Readonly<Record<InboxColumn, string>> = {
+  amount: "Amount of the summary",
+  session: "Session",
+  requester: "Requested by",
+  tool: "Tool or class",
+  age: "Age",
+  due: "Due"
+}
+
+/** A choice of the facts that each row of the list shows. `onChange` gets undefined for the default. */
+export const ColumnsField = ({
+  columns,
+  onChange
+}: {
+  readonly columns: ReadonlyArray<InboxColumn>
+  readonly onChange: (columns: ReadonlyArray<InboxColumn> | undefined) => void
+}) => (
+  <details className="dropdown columns-field">
+    <summary className="button plain">Columns</summary>
+    <div className="dropdown-body card padded">
+      {InboxColumn.literals.map((column) => (
+        <label key={column} className="check">
+          <input
+            type="checkbox"
+            checked={columns.includes(column)}
+            onChange={({ target }) => {
+              const chosen = InboxColumn.literals.filter((one) =>
+                one === column ? target.checked : columns.includes(one)
+              )
+              onChange(chosen.join() === DEFAULT_COLUMNS.join() ? undefined : chosen)
+            }}
+          />
+          {labels[column]}
+        </label>
+      ))}
+    </div>
+  </details>
+)

@@ -1,0 +1,57 @@
+import { type FormEvent, useState } from "react"
+import type { Reviewer } from "../../../domain/approvals/Reviewer.ts"
+import { Link } from "../../app/router.tsx"
+import { apiClient } from "../../state/apiClient.ts"
+import { Button } from "../../ui/Button.tsx"
+import { Dialog } from "../../ui/Dialog.tsx"
+import { FailureNotice } from "../../ui/FailureNotice.tsx"
+import { showToast } from "../../ui/Toasts.tsx"
+import { useAction } from "../../ui/useAction.ts"
+import { LimitsFields } from "./LimitsFields.tsx"
+import { fromLimitsDraft, toLimitsDraft } from "./ReviewerDraft.ts"
+
+/** The dialog that changes the tools and limits of a reviewer model. */
+export const EditReviewer = ({
+  onClose,
+  onSaved,
+  reviewer
+}: {
+  readonly reviewer: Reviewer
+  readonly onClose: () => void
+  readonly onSaved: () => void
+}) => {
+  const { task_id } = reviewer
+  const [draft, setDraft] = useState(() => toLimitsDraft(reviewer))
+  const save = useAction(() =>
+    apiClient.reviewers.update({ params: { task_id }, payload: fromLimitsDraft(draft) })
+  )
+  const submit = async (event: FormEvent) => {
+    event.preventDefault()
+    if ((await save.run()) === undefined) return
+    showToast("Reviewer saved")
+    onSaved()
+  }
+  return (
+    <Dialog open title="Edit reviewer" onClose={onClose}>
+      <form className="stack" onSubmit={(event) => void submit(event)}>
+        <LimitsFields
+          draft={draft}
+          failure={save.failure}
+          onChange={(change) => setDraft({ ...draft, ...change })}
+        />
+        <p className="quiet">
+          Name, instructions and provider belong to the task:{" "}
+          <Link to={`/tasks/${task_id}/edit`}>edit its working copy</Link>, compare it and release it. Another
+          release has to earn the right again.
+        </p>
+        <FailureNotice failure={save.failure} fields={["tools", "daily_calls", "daily_tokens"]} />
+        <div className="dialog-actions">
+          <Button onClick={onClose}>Cancel</Button>
+          <Button kind="primary" type="submit" pending={save.pending}>
+            Save
+          </Button>
+        </div>
+      </form>
+    </Dialog>
+  )
+}

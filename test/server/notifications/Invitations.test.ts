@@ -1,0 +1,235 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Layer, Redacted, type Scope } from "effect"
+import { TestClock } from "effect/testing"
+import type { ClientCalls } from "../../../src/client/Client.ts"
+import { Countersign } from "../../../src/testing/index.ts"
+import { databaseAsText } from "../../support/databaseAsText.ts"
+import { mailServer, type ReceivedMail } from "../../support/mail.ts"
+import { cloneDatabase } from "../../support/postgres.ts"
+import { send } from "../../support/service.ts"
+
+type MailServer = Effect.Success<ReturnType<typeof mailServer>>
+
+const PUBLIC_URL = "https://approvals.example.org"
+
+/** Runs a test against a service that sends its mail to a real SMTP server. */
+const withMail = <A, E, R>(
+  use: (server: MailServer, admin: ClientCalls) => Effect.Effect<A, E, R>,
+  environment: Record<string, string> = {},
+  options: Parameters<typeof mailServer>[0] = {}
+) =>
+  Effect.scoped(
+    Effect.gen(function* () {
+      const server = yield* mailServer(options)
+      const service = Countersign.layer({
+        databaseUrl: yield* cloneDatabase,
+        environment: {
+          COUNTERSIGN_SMTP_URL: `smtp://127.0.0.1:${server.port}`,
+          COUNTERSIGN_MAIL_FROM: "Countersign <no-reply@countersign.example>",
+          COUNTERSIGN_PUBLIC_URL: PUBLIC_URL,
+          COUNTERSIGN_MAIL_VERIFIED_ONLY: "true",
+          ...environment
+        }
+      })
+      return yield* Effect.gen(function* () {
+        return yield* use(server, yield* (yield* Countersign).client({ name: "Grace" }))
+      }).pipe(Effect.provide(Layer.fresh(service), { local: true }))
+    })
+  )
+
+const arrived = (server: MailServer, count: number) => Effect.promise(() => server.arrived(count))
+
+/** The token in the link of an invitation. */
+const tokenIn = (mail: ReceivedMail | undefined): string => {
+  const [, token] =
+    /^https:\/\/approvals\.example\.org\/console\/invitation#(\S+)$/m.exec(mail?.text ?? "") ?? []
+  return token ?? assert.fail("the email has no link")
+}
+
+/** Accepts an invitation as the console's page does. */
+const accept = (token: string) =>
+  Effect.gen(function* () {
+    const { url } = yield* Countersign
+    return yield* send("/console/invitations", {
+      method: "POST",
+      headers: { origin: url, "sec-fetch-site": "same-origin" },
+      body: JSON.stringify({ token })
+    })
+  })
+
+const ada = {
+  name: "Ada Lovelace",
+  email: "ada@example.org",
+  preset: "reviewer",
+  groups: ["finance"]
+} as const
+
+const codeOf = <A, E extends { readonly code: string }, R>(effect: Effect.Effect<A, E, R>) =>
+  Effect.match(effect, { onFailure: ({ code }) => code, onSuccess: () => "no failure" })
+
+const live = <E>(name: string, effect: () => Effect.Effect<unknown, E, Scope.Scope>) =>
+  it.live(name, () => Effect.scoped(Effect.suspend(effect)))
+
+describe("Invitations", () => {
+  live(
+    "a link by email gives the key once, with a verified address, as if the inviting key had created it",
+    () =>
+      withMail((server, admin) =>
+        Effect.gen(function* () {
+          const invitation = yield* admin.invitations.create({ payload: ada })
+          assert.deepInclude(invitation, { status: "pending", key_id: null, preset: "reviewer" })
+          yield* arrived(server, 1)
+          const [mail] = server.received
+          assert.deepStrictEqual(mail?.to, ["ada@example.org"])
+          assert.strictEqual(mail?.headers.get("subject"), "Invitation to Countersign: test")
+          // Neither a key nor a text of a key's holder is sent.
+          assert.notMatch(`${mail?.raw}${mail?.text}${mail?.html}`, /csk_|Lovelace|Grace/)
+          const token = tokenIn(mail)
+          const [, secret = ""] = token.split(".")
+          const stored = yield* databaseAsText
+          assert.notInclude(stored, secret)
+          assert.lengthOf((yield* admin.apiKeys.list({ query: { name: "Ada" } })).keys, 0)
+
+          const answer = yield* accept(token)
+          assert.strictEqual(answer.status, 200)
+          assert.strictEqual(answer.body["name"], "Ada Lovelace")
+          const text = String(answer.body["secret"])
+          const hers = yield* (yield* Countersign).clientWith(Redacted.make(text))
+          yield* hers.approvals.list({ query: {} })
+          const { keys } = yield* admin.apiKeys.list({ query: { name: "Ada" } })
+          assert.lengthOf(keys, 1)
+          assert.deepInclude(keys[0], {
+            preset: "reviewer",
+            groups: ["finance"],
+            email: "ada@example.org",
+            email_awaits_verification: false,
+            expires_at: null
+          })
+          assert.strictEqual(keys[0]?.created_by?.name, "Grace")
+          assert.isNotNull(keys[0]?.email_verified_at)
+          const { invitations } = yield* admin.invitations.list({ query: {} })
+          assert.deepInclude(invitations[0], { status: "accepted", key_id: keys[0]?.id ?? null })
+
+          const again = yield* accept(token)
+          assert.deepStrictEqual([again.status, again.body["code"]], [409, "INVITATION_NOT_USABLE"])
+          const { entries } = yield* admin.auditLog.list({ query: {} })
+          const actions = entries.map(({ action, actor }) => `${actor?.name ?? ""} ${action}`)
+          for (const expected of [
+            "Grace invitation.created",
+            "Grace key.created",
+            "Ada Lovelace invitation.accepted"
+          ]) {
+            assert.include(actions, expected)
+          }
+          assert.notInclude(JSON.stringify(entries), "ada@example.org")
+          // No further link is sent to the address.
+          assert.lengthOf(server.received, 1)
+        })
+      )
+  )
+
+  live("of two concurrent acceptances one gets a key", () =>
+    withMail((server, admin) =>
+      Effect.gen(function* () {
+        yield* admin.invitations.create({ payload: ada })
+        yield* arrived(server, 1)
+        const token = tokenIn(server.received[0])
+        const answers = yield* Effect.all([accept(token), accept(token), accept(token)], {
+          concurrency: "unbounded"
+        })
+        assert.deepStrictEqual(answers.map(({ status }) => status).toSorted(), [200, 409, 409])
+        assert.lengthOf((yield* admin.apiKeys.list({ query: { name: "Ada" } })).keys, 1)
+      })
+    )
+  )
+
+  live("unknown and malformed links get the same answer, and one network cannot try many", () =>
+    withMail((server, admin) =>
+      Effect.gen(function* () {
+        yield* admin.invitations.create({ payload: ada })
+        yield* arrived(server, 1)
+        const [org = "", secret = ""] = tokenIn(server.received[0]).split(".")
+        for (const wrong of ["x", `${org}.${"A".repeat(43)}`, `org_${"0".repeat(32)}.${secret}`]) {
+          const { body, status } = yield* accept(wrong)
+          assert.deepStrictEqual([status, body["code"]], [409, "INVITATION_NOT_USABLE"], wrong)
+        }
+        const answers = yield* Effect.forEach(Array.from({ length: 10 }), () => accept("x"))
+        assert.strictEqual(answers.at(-1)?.status, 429)
+      })
+    )
+  )
+
+  live("a revoked invitation, and one whose inviter lost the right to give it, cannot be accepted", () =>
+    withMail((server, admin) =>
+      Effect.gen(function* () {
+        const revoked = yield* admin.invitations.create({ payload: ada })
+        yield* arrived(server, 1)
+        yield* admin.invitations.revoke({ params: { id: revoked.id } })
+        yield* admin.invitations.revoke({ params: { id: revoked.id } })
+        assert.strictEqual((yield* accept(tokenIn(server.received[0]))).status, 409)
+
+        const inviter = yield* admin.apiKeys.create({ payload: { name: "Joan", preset: "admin" } })
+        const joan = yield* (yield* Countersign).clientWith(Redacted.make(inviter.secret))
+        yield* joan.invitations.create({ payload: ada })
+        yield* arrived(server, 2)
+        yield* admin.apiKeys.revoke({ params: { id: inviter.key.id }, query: {} })
+        const { body, status } = yield* accept(tokenIn(server.received[1]))
+        assert.strictEqual(status, 409)
+        assert.include(String(body["detail"]), "cannot give these rights any more")
+        assert.lengthOf((yield* admin.apiKeys.list({ query: { name: "Ada" } })).keys, 0)
+        const { entries } = yield* admin.auditLog.list({ query: { action: "invitation.revoked" } })
+        assert.lengthOf(entries, 1)
+      })
+    )
+  )
+
+  live("rights, names and the rate are limited as for keys", () =>
+    withMail(
+      (_, admin) =>
+        Effect.gen(function* () {
+          const { secret } = yield* admin.apiKeys.create({
+            payload: { name: "keys only", scopes: ["keys.write"] }
+          })
+          const limited = yield* (yield* Countersign).clientWith(Redacted.make(secret))
+          const invite = (client: ClientCalls, change: Partial<typeof ada> | { readonly name: string }) =>
+            codeOf(client.invitations.create({ payload: { ...ada, ...change } }))
+          assert.strictEqual(yield* invite(limited, {}), "INSUFFICIENT_SCOPE")
+          assert.strictEqual(yield* invite(admin, { name: "Grace" }), "NAME_IN_USE")
+          assert.strictEqual(yield* invite(admin, {}), "no failure")
+          assert.strictEqual(yield* invite(admin, { name: "ada lovelace" }), "NAME_IN_USE")
+          assert.strictEqual(yield* invite(admin, { name: "Second" }), "no failure")
+          assert.strictEqual(yield* invite(admin, { name: "Third" }), "RATE_LIMITED")
+        }),
+      { COUNTERSIGN_MAIL_LINKS_PER_HOUR: "2" }
+    )
+  )
+
+  it.effect("an invitation expires after seven days, and is no longer listed 30 days later", () =>
+    withMail((server, admin) =>
+      Effect.gen(function* () {
+        yield* TestClock.setTime(Date.UTC(2026, 0, 1))
+        yield* admin.invitations.create({ payload: ada })
+        yield* arrived(server, 1)
+        yield* TestClock.adjust("7 days")
+        assert.strictEqual((yield* accept(tokenIn(server.received[0]))).status, 409)
+        const expired = yield* admin.invitations.list({ query: { status: "expired" } })
+        assert.lengthOf(expired.invitations, 1)
+        assert.lengthOf((yield* admin.invitations.list({ query: { status: "pending" } })).invitations, 0)
+        yield* TestClock.adjust("30 days")
+        yield* admin.invitations.create({ payload: { ...ada, name: "Another" } })
+        assert.deepStrictEqual(
+          (yield* admin.invitations.list({ query: {} })).invitations.map(({ name }) => name),
+          ["Another"]
+        )
+      })
+    )
+  )
+
+  live("without a mail server nobody is invited, and the list says so", () =>
+    Effect.gen(function* () {
+      const admin = yield* (yield* Countersign).client()
+      assert.strictEqual(yield* codeOf(admin.invitations.create({ payload: ada })), "MAIL_NOT_CONFIGURED")
+      assert.isFalse((yield* admin.invitations.list({ query: {} })).mail_configured)
+    }).pipe(Effect.provide(Countersign.layer({})))
+  )
+})
