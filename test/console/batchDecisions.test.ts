@@ -405,7 +405,11 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })(
             assert.isFalse(await sheet.getByRole("checkbox", { name: "I know these arguments" }).isChecked())
             assert.strictEqual(await sheet.getByRole("button", { name: /^Approve/ }).count(), 0)
             await sheet.getByText("1 part is not shown").waitFor()
+            // What is scrolled to the end stays under the pointer.
+            const height = async () => (await sheet.locator("form").last().boundingBox())?.height
+            const unread = await height()
             await showAll(page)
+            assert.strictEqual(await height(), unread)
             await sheet.getByText("the end").waitFor()
             assert.isFalse(await sheet.getByRole("checkbox", { name: "I know these arguments" }).isChecked())
           })

@@ -81,17 +81,15 @@ export const DecideForm = ({
     return (
       <div ref={buttons} className="decide" data-covers="">
         {note === undefined ? null : <p className="decide-hint">{note}</p>}
+        {canApprove ? <ReadingHint reading={reading} /> : null}
         {!canApprove ? null : reading.isSeen ? (
           <Button kind="good" aria-keyshortcuts={keyOf("a")} onClick={() => onVerdict("approve")}>
             Approve <kbd>a</kbd>
           </Button>
         ) : (
-          <>
-            <ReadingHint folds={reading.folds} />
-            <Button aria-keyshortcuts={keyOf("a")} onClick={onShowMore}>
-              {reading.folds === 0 ? "Show the rest" : "Show all arguments"} <kbd>a</kbd>
-            </Button>
-          </>
+          <Button aria-keyshortcuts={keyOf("a")} onClick={onShowMore}>
+            {reading.folds === 0 ? "Show the rest" : "Show all arguments"} <kbd>a</kbd>
+          </Button>
         )}
         <Button kind="bad" aria-keyshortcuts={keyOf("r")} onClick={() => onVerdict("reject")}>
           Reject <kbd>r</kbd>

@@ -161,7 +161,7 @@ const BatchForm = <Verb extends string>({
 }) => {
   const region = useRef<HTMLDivElement>(null)
   const reading = useReading(region)
-  const isUnread = !reading.isSeen && actions.some(({ needsReading }) => needsReading)
+  const isReadFirst = actions.some(({ needsReading }) => needsReading)
   return (
     <>
       <div ref={region} className="sheet-body">
@@ -184,14 +184,14 @@ const BatchForm = <Verb extends string>({
         )}
         {count === 0 ? (
           <p className="quiet">No {nouns[0]} is selected any more.</p>
-        ) : isUnread ? (
-          <ReadingHint folds={reading.folds} />
+        ) : isReadFirst ? (
+          <ReadingHint reading={reading} />
         ) : null}
         <div className="decide-buttons">
           {count === 0
             ? null
             : actions.map(({ isDisabled = false, kind, label, needsReading = false, verb }) =>
-                needsReading && isUnread ? (
+                needsReading && !reading.isSeen ? (
                   <Button key={verb} onClick={reading.showNext}>
                     Show the rest
                   </Button>

@@ -16,6 +16,8 @@ export const useArmed = (shown: number | string = ""): boolean => {
 
 /** What a person can have read of a part of the page. */
 export interface Reading extends Omit<ReadingState, "screens"> {
+  /** Whether something was not on the screen before. */
+  readonly wasUnread: boolean
   /** Whether keys may act: nothing new has come on the screen for a moment. */
   readonly isArmed: boolean
   /** Shows the next part that was not on the screen; first of all what is folded. */
@@ -24,19 +26,21 @@ export interface Reading extends Omit<ReadingState, "screens"> {
   readonly isUnfolded: boolean
 }
 
-const unread: ReadingState = { isSeen: false, folds: 0, screens: 0 }
+const unread = { isSeen: false, folds: 0, screens: 0, wasUnread: false }
 
 /**
  * Tracks whether each line of an element was on the screen, so that nothing is approved unseen. `region` is its `ref`. `unfolds`: the caller
  * passes `isUnfolded` on; else folded parts are opened one by one.
  */
 export const useReading = (region: RefObject<HTMLElement | null>, unfolds = false): Reading => {
-  const [{ folds, isSeen, screens }, setState] = useState(unread)
+  const [{ folds, isSeen, screens, wasUnread }, setState] = useState(unread)
   const tracker = useRef<ReadingTracker>(undefined)
   // Before the first paint: what is shown whole is seen at once.
   useLayoutEffect(() => {
     if (region.current === null) return undefined
-    tracker.current = trackReading(region.current, setState)
+    const note = (state: ReadingState) =>
+      setState((before) => ({ ...state, wasUnread: before.wasUnread || !state.isSeen }))
+    tracker.current = trackReading(region.current, note)
     return tracker.current.stop
   }, [region])
   const [isUnfolded, setUnfolded] = useState(false)
@@ -44,6 +48,7 @@ export const useReading = (region: RefObject<HTMLElement | null>, unfolds = fals
   return {
     isSeen,
     folds,
+    wasUnread,
     isUnfolded,
     isArmed: useArmed(screens),
     showNext: () => tracker.current?.showNext(unfold)
