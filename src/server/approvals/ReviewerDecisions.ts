@@ -31,6 +31,7 @@ import {
 } from "../../domain/Ids.ts"
 import type { Principal } from "../../domain/identity/Principal.ts"
 import type { Timestamp } from "../../domain/Time.ts"
+import { monotonicNow } from "../concurrency/monotonicMillis.ts"
 import { dieOnDatabaseError } from "../store/databaseErrors.ts"
 import { atomic } from "../store/transaction.ts"
 import { KeyedBudget } from "../admission/KeyedBudget.ts"
@@ -85,8 +86,8 @@ export class ReviewerDecisions extends Context.Service<
   ReviewerDecisions,
   {
     /**
-     * Asks the reviewer of the rule that matches a new step. Undefined: people decide, because the step is sampled, the reviewer may not
-     * decide it, or it gives no answer in time. No database connection is held while the model answers.
+     * Asks the reviewer of the rule that matches a new step. Undefined: people decide, because the reviewer may not decide it, or gives no
+     * answer in time. No database connection is held while the model answers.
      */
     readonly ask: (request: ReviewRequest) => Effect.Effect<ReviewedAnswer | undefined>
     /**
@@ -168,14 +169,16 @@ export class ReviewerDecisions extends Context.Service<
         if (facts === undefined || facts.is_saved || facts.is_reviewers) return undefined
         const notAsked = reasonNotToAsk({
           ruling,
-          draw: randomInt(DRAWS) / DRAWS,
           isPersons: facts.is_persons || scopes.has("approvals.decide"),
           mayHaveAdvance: facts.may_have_advance,
           isRepeated: facts.is_repeated,
           size: argumentsJson?.length ?? 0
         })
         if (notAsked !== null) return undefined
-        const right = yield* reviewers.rightOf(org_id, task_id, { tool, arguments: step.arguments })
+        const began = yield* monotonicNow
+        const right = yield* reviewers
+          .rightOf(org_id, task_id, { tool, arguments: step.arguments })
+          .pipe(Effect.timeoutOrElse({ duration: MAX_WAIT, orElse: () => Effect.undefined }))
         if (right?.state !== "watching" || right.band < 0 || !right.tools.some(matches(tool)))
           return undefined
         const { band, counts, dataset_id, generation, release_id } = right
@@ -203,12 +206,12 @@ export class ReviewerDecisions extends Context.Service<
               reason: ruling.reason,
               requested_at: now
             },
-            MAX_WAIT
+            Duration.subtract(MAX_WAIT, Duration.millis((yield* monotonicNow) - began))
           )
         )
         if (Option.isNone(reply)) {
-          const found = yield* findReviewer(store, org_id, task_id)
-          if (found !== undefined && found.failures >= MAX_FAILURES)
+          const row = yield* findReviewer(store, org_id, task_id)
+          if (row !== undefined && row.failures >= MAX_FAILURES)
             yield* reviewers.stopReviewer(org_id, task_id, "provider_failed")
           return undefined
         }
@@ -223,7 +226,7 @@ export class ReviewerDecisions extends Context.Service<
         }
         // Another release may have become live before it was asked, or the first one may have got its examples.
         if (reply.value.release_id !== release_id || reply.value.dataset_id !== dataset_id) return answered
-        const made = decisionOfAnswer(standing, decision)
+        const made = decisionOfAnswer(standing, decision, randomInt(DRAWS) / DRAWS < rule.sample)
         if (made === undefined) return answered
         const answer_id = yield* ReviewerAnswerId.generateAt(yield* clock.now)
         const entry = yield* audit.prepare(

@@ -237,14 +237,14 @@ layer(service({ replace: model.layer }), { excludeTestServices: true, timeout: "
       }).pipe(Effect.orDie)
     )
 
-    it.effect("a sampled step waits for people like any other, and the model is not asked before them", () =>
+    it.effect("a sampled step is put to the model like any other, and waits for people like any other", () =>
       Effect.gen(function* () {
         const sampled = yield* reviewedTeam("sampled", { reviewer: { sample: 1 } })
         const other = yield* reviewedTeam("without a reviewer", { reviewer: null })
-        yield* model.answer(() => Effect.never)
+        yield* model.answer(() => answers("approve"))
         const asked = model.asked.length
         const before = yield* sampled.submit({ step_id: "same" })
-        assert.strictEqual(model.asked.length, asked)
+        assert.strictEqual(model.asked.length, asked + 1)
         const plain = yield* other.submit({ step_id: "same" })
         assert.strictEqual(before.decision, "pending")
         assert.sameMembers(Object.keys(before), Object.keys(plain))
@@ -258,6 +258,11 @@ layer(service({ replace: model.layer }), { excludeTestServices: true, timeout: "
         assert.sameMembers(Object.keys(seen), Object.keys(plainSeen))
         assert.notInclude(JSON.stringify(seen), "model")
         assert.notInclude(JSON.stringify(seen), sampled.task_id)
+        // Its answer is kept beside the approval, and the model is not asked again.
+        const kept = yield* sampled.sql`
+          SELECT mode, answer, approval_id FROM reviewer_answers WHERE org_id = ${sampled.group.org_id}
+        `
+        assert.deepStrictEqual(kept, [{ mode: "shadow", answer: "approve", approval_id: before.approval_id }])
       }).pipe(Effect.orDie)
     )
 

@@ -37,7 +37,7 @@ export const guarantees: ReadonlyArray<Guarantee> = [
       ...tests(
         "test/domain/approvals/Reviewer/reviewerDecision",
         "reasonNotToAsk > *",
-        "decisionOfAnswer > an answer decides only what was earned for its kind, and unsure decides nothing"
+        "decisionOfAnswer > an answer decides only what was earned for its kind; an unsure one and a sampled step decide nothing"
       ),
       ...tests(
         "test/server/approvals/ReviewerDecisions",

@@ -6,8 +6,6 @@ import type { ReviewerStanding } from "./reviewerStanding.ts"
 /** The facts about a step that decide whether a reviewer is asked to decide it. */
 export interface ReviewFacts {
   readonly ruling: Pick<Ruling, "effect" | "reviewer" | "terms" | "unjudged">
-  /** A number from 0 to less than 1, drawn for this step by a cryptographic generator. */
-  readonly draw: number
   /** Whether the key of a person submits it. */
   readonly isPersons: boolean
   /** Whether a counter-proposal or a standing grant of a person may allow it. */
@@ -22,14 +20,10 @@ export interface ReviewFacts {
 export const MAX_REVIEWED_ARGUMENTS = 16_384
 
 /** Why people decide a step, and the reviewer is not asked. */
-export type NotAsked = "no_reviewer" | "never" | "sampled" | "person" | "advance" | "repeated" | "too_large"
+export type NotAsked = "no_reviewer" | "never" | "person" | "advance" | "repeated" | "too_large"
 
-/**
- * Why people decide a step without a question to its reviewer; null: it is asked, if it has earned it. `sampled` comes before everything that
- * depends on the step, so that the sample is one of all steps of the rule.
- */
+/** Why people decide a step without a question to its reviewer; null: it is asked, if it has earned it. */
 export const reasonNotToAsk = ({
-  draw,
   isPersons,
   isRepeated,
   mayHaveAdvance,
@@ -42,7 +36,6 @@ export const reasonNotToAsk = ({
   const isHuman = unjudged === true || terms.timeout_action === "allow" || !isDefaultQuorum(terms.quorum)
   if (effect !== "require_approval" || isHuman) return "never"
   if (isPersons) return "person"
-  if (draw < reviewer.sample) return "sampled"
   if (mayHaveAdvance) return "advance"
   if (isRepeated) return "repeated"
   return size > MAX_REVIEWED_ARGUMENTS ? "too_large" : null
@@ -52,11 +45,16 @@ export const reasonNotToAsk = ({
 export const hasEarnedSome = ({ approve, reject }: Pick<ReviewerStanding, "approve" | "reject">): boolean =>
   approve === null || reject === null
 
-/** The decision that a reviewer's answer makes; undefined: it is unsure, or has not earned decisions of this kind, so that people decide. */
+/**
+ * The decision that a reviewer's answer makes; undefined: the step is sampled, or the reviewer is unsure or has not earned decisions of this
+ * kind, so that people decide. A step is sampled after the model was asked, so that the model server cannot tell which answers people check.
+ */
 export const decisionOfAnswer = (
   { approve, reject }: Pick<ReviewerStanding, "approve" | "reject">,
-  answer: "approve" | "reject" | "unsure"
+  answer: "approve" | "reject" | "unsure",
+  isSampled: boolean
 ): "allow" | "reject" | undefined => {
+  if (isSampled) return undefined
   switch (answer) {
     case "approve":
       return approve === null ? "allow" : undefined

@@ -33,7 +33,6 @@ const ruling: ReviewFacts["ruling"] = { effect: "require_approval", reviewer, te
 
 const step: ReviewFacts = {
   ruling,
-  draw: 0.5,
   isPersons: false,
   mayHaveAdvance: false,
   isRepeated: false,
@@ -65,13 +64,6 @@ describe("reasonNotToAsk", () => {
         "never"
       ],
       ["a step that the key of a person submits", { isPersons: true }, "person"],
-      ["a draw below the sample", { draw: 0.0999 }, "sampled"],
-      ["a draw at the sample", { draw: 0.1 }, null],
-      [
-        "a sampled step is sampled whatever else holds",
-        { draw: 0, mayHaveAdvance: true, size: 1e6 },
-        "sampled"
-      ],
       ["a step that a person may have allowed before", { mayHaveAdvance: true }, "advance"],
       ["a call that was not allowed before", { isRepeated: true }, "repeated"],
       ["arguments at the limit", { size: MAX_REVIEWED_ARGUMENTS }, null],
@@ -86,13 +78,21 @@ describe("reasonNotToAsk", () => {
 
 describe("decisionOfAnswer", () => {
   const faults: ReadonlyArray<StandingFault | null> = [null, "agreement", "false_approvals", "fallen"]
-  it("an answer decides only what was earned for its kind, and unsure decides nothing", () => {
+  it("an answer decides only what was earned for its kind; an unsure one and a sampled step decide nothing", () => {
     for (const approve of faults)
       for (const reject of faults) {
         const standing = { approve, reject }
-        assert.strictEqual(decisionOfAnswer(standing, "approve"), approve === null ? "allow" : undefined)
-        assert.strictEqual(decisionOfAnswer(standing, "reject"), reject === null ? "reject" : undefined)
-        assert.strictEqual(decisionOfAnswer(standing, "unsure"), undefined)
+        assert.strictEqual(
+          decisionOfAnswer(standing, "approve", false),
+          approve === null ? "allow" : undefined
+        )
+        assert.strictEqual(
+          decisionOfAnswer(standing, "reject", false),
+          reject === null ? "reject" : undefined
+        )
+        assert.strictEqual(decisionOfAnswer(standing, "unsure", false), undefined)
+        for (const answer of ["approve", "reject", "unsure"] as const)
+          assert.strictEqual(decisionOfAnswer(standing, answer, true), undefined)
         assert.strictEqual(hasEarnedSome(standing), approve === null || reject === null)
       }
   })

@@ -61,43 +61,37 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
             api_key: Redacted.make("secret")
           }
         })
-        const [systems, seen] = [new Set<string>(), new Set<string>()]
-        for (const [index, [, text]] of allInjections.entries()) {
+        const systems = new Set<string>()
+        for (const text of new Set(allInjections.map(([, text]) => text))) {
           const args = { amount: 10, note: text, [text.slice(0, 60)]: [{ text }] }
           const metadata = { origin: text }
-          // Some of them are sampled, and the model is not asked; a repeated call of a session is not sent to it either.
-          for (let attempt = 0; attempt < 20 && !seen.has(text); attempt++) {
-            const { session_id } = yield* agent.sessions.create({ payload: { metadata } })
-            const before = model.asked.length
-            const step = yield* agent.sessions.step({
-              params: { id: session_id },
-              payload: {
-                step_id: StepId.make(`step ${index} ${attempt}`),
-                tool: "payments.refund",
-                action_class: text.replaceAll(/[^ -~]/g, " ").slice(0, 100),
-                arguments: args,
-                summary: text.slice(0, 200)
-              }
-            })
-            assert.strictEqual(step.decision, "pending")
-            if (model.asked.length === before) continue
-            seen.add(text)
-            const { functions, messages, tools } = model.asked[before] ?? assert.fail("it was asked")
-            assert.deepStrictEqual([functions, tools], [undefined, undefined])
-            assert.deepStrictEqual(
-              messages.map(({ role }) => role),
-              ["system", "user"]
-            )
-            const [system, user] = messages
-            assert.isTrue(system?.content.includes(REVIEW_INSTRUCTIONS))
-            systems.add(system?.content ?? "")
-            const input = decodeInput(user?.content ?? "")
-            assert.deepStrictEqual(input["arguments"], args)
-            assert.deepInclude(input["session"], { metadata })
-          }
+          const { session_id } = yield* agent.sessions.create({ payload: { metadata } })
+          const before = model.asked.length
+          const step = yield* agent.sessions.step({
+            params: { id: session_id },
+            payload: {
+              step_id: StepId.make("one"),
+              tool: "payments.refund",
+              action_class: text.replaceAll(/[^ -~]/g, " ").slice(0, 100),
+              arguments: args,
+              summary: text.slice(0, 200)
+            }
+          })
+          assert.strictEqual(step.decision, "pending")
+          const { functions, messages, tools } = model.asked[before] ?? assert.fail("it was asked")
+          assert.deepStrictEqual([functions, tools], [undefined, undefined])
+          assert.deepStrictEqual(
+            messages.map(({ role }) => role),
+            ["system", "user"]
+          )
+          const [system, user] = messages
+          assert.isTrue(system?.content.includes(REVIEW_INSTRUCTIONS))
+          systems.add(system?.content ?? "")
+          const input = decodeInput(user?.content ?? "")
+          assert.deepStrictEqual(input["arguments"], args)
+          assert.deepInclude(input["session"], { metadata })
         }
-        // Each was seen, and none has changed a letter of the instructions.
-        assert.strictEqual(seen.size, new Set(allInjections.map(([, text]) => text)).size)
+        // None has changed a letter of the instructions.
         assert.strictEqual(systems.size, 1)
       }).pipe(Effect.orDie, Effect.scoped)
   )
