@@ -70,7 +70,7 @@ const claimed = async ({ all: [side] }: Sides) => {
       limit: PREPARED,
       prepare: (of) => outcomes(of === both[0])(of)
     }),
-    { processor: 130 }
+    { processor: 115 }
   )
 }
 
