@@ -4,6 +4,7 @@
  * rounds are interleaved. Three parts: throughput at peak; latency at half of the peak rate, open loop; processor time of redaction alone,
  * for an ordinary correction of 16 KiB and for hostile texts.
  */
+import { PgConnection } from "@effect/sql-pg"
 import { Effect, Redacted } from "effect"
 import { type ChildProcess, spawn } from "node:child_process"
 import { createHash } from "node:crypto"
@@ -60,11 +61,12 @@ interface Side {
   readonly port: number
   readonly pid: number
   readonly path: string
-  readonly body: string
+  readonly body: () => string
 }
 
 try {
-  const service = await startService(await store.database("bench_ours"))
+  const database = await store.database("bench_ours")
+  const service = await startService(database)
   children.push(service.child)
   const trace_id = await prepare(`http://127.0.0.1:${service.port}`, service.key)
   const port = await freePort()
@@ -79,22 +81,26 @@ try {
     }
   })
   children.push(peer)
+  // Each person has their own opinion: a second one of the same person replaces the first.
+  let users = 0
+  const rest = JSON.stringify({ inference_log_id: trace_id, score: -1, correction }).slice(1)
+  const inserted = JSON.stringify({ metadata: correction })
   const ours: Side = {
     port: service.port,
     pid: service.pid,
     path: "/v1/feedback",
-    body: JSON.stringify({ inference_log_id: trace_id, score: -1, correction })
+    body: () => `{"end_user_id":"user ${++users}",${rest}`
   }
   const theirs: Side = {
     port,
     pid: peer.pid ?? 0,
     path: "/v1/agent-sessions",
-    body: JSON.stringify({ metadata: correction })
+    body: () => inserted
   }
 
   const headers = { authorization: `Bearer ${service.key}`, "content-type": "application/json" }
   const post = async (pool: Pool, { body, path }: Side) => {
-    const answer = await pool.request({ path, method: "POST", headers, body })
+    const answer = await pool.request({ path, method: "POST", headers, body: body() })
     const text = await answer.body.text()
     if (answer.statusCode !== 201) throw new Error(`answered ${answer.statusCode}: ${text}`)
   }
@@ -129,6 +135,13 @@ try {
       await new Promise((resolve) => setTimeout(resolve, 100))
     }
   }
+  // A table with rows and statistics, as it is a minute after the first ones: without them, any index is as good to the planner.
+  for (let first = 0; first < 500; first++) await post(poolOf(ours), ours)
+  await Effect.runPromise(
+    Effect.scoped(
+      Effect.flatMap(PgConnection.make({ url: database }), (connection) => connection.query("ANALYZE"))
+    )
+  )
   const us = load(ours)
   const them = load(theirs)
   const [rates = [], bare = []] = await alternate([us.round, them.round], { warmUp, rounds })
