@@ -187,7 +187,7 @@ export const Alerts = Schema.Struct({
       })
     )
   ),
-  /** Limits of stored amounts of which `NEAR_LIMIT` is used. */
+  /** Limits of stored amounts that are used up to `NEAR_LIMIT`. */
   limits: Schema.Array(
     Schema.Struct({
       of: Schema.Literals(["runs", "feedback", "bytes"]),

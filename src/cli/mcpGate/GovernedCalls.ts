@@ -164,7 +164,7 @@ export const makeGovernedCalls = Effect.fnUntraced(function* (
         state === undefined
           ? record.digest === content.digest &&
             record.action_class === content.action_class &&
-            // What may have been executed is answered under any definition.
+            // A call that may have been executed is answered under any definition.
             (left.state !== "asked" || record.definition === content.definition)
           : record.step_id === state.step_id
       )

@@ -75,7 +75,7 @@ async function* messagesOf(response: Response): AsyncGenerator<string> {
   if (!isStream && text.trim() !== "") yield text
 }
 
-/** What a refusal says that names no request, such as of a server that has lost the session. */
+/** The message of a refusal that names no request, such as of a server that has lost the session. */
 const refusalOf = (text: string): string => {
   const body = parseJson(text)?.value
   const error = isObject(body) ? body["error"] : undefined

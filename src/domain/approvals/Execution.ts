@@ -78,7 +78,7 @@ export const Execution = Schema.Struct({
 })
 export type Execution = typeof Execution.Type
 
-/** The claim of a step, and what became of it. */
+/** The claim of a step, and its outcome. */
 export interface ExecutionRecord {
   readonly state: ExecutionState
   readonly claim_id: ClaimId

@@ -148,8 +148,8 @@ export const repeatedInterval = (trials: RepeatedTrials): Interval => {
 }
 
 /**
- * The difference of the shares of two sides that answered the same examples several times, first minus second, with its interval: those of
- * both sides combined by the correlation of their shares, as in `pairedDifference` (Zou and Donner, "Construction of confidence limits about
+ * The difference of the shares of two sides that answered the same examples several times, first minus second, with its interval: the
+ * intervals of both sides, combined by the correlation of their shares, as in `pairedDifference` (Zou and Donner, "Construction of confidence limits about
  * effect measures", Statistics in Medicine 27, 2008). `products`: sum over the examples of the agreeing answers of one times the other.
  */
 export const repeatedDifference = ({

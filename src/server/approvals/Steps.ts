@@ -424,7 +424,7 @@ export class Steps extends Context.Service<
           )
         )
 
-      /** Errors of tools are shown to people, and often contain what the tool was called with. */
+      /** Errors of tools are shown to people, and often contain the tool's arguments. */
       const redactError = Effect.fnUntraced(function* (org_id: OrgId, report: OutcomeReport) {
         const { error = null } = report
         return error === null

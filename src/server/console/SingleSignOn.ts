@@ -325,7 +325,7 @@ const make = Effect.fnUntraced(function* (settings: SingleSignOnSettings, public
     return claims
   })
 
-  /** Exchanges the code, and returns the claims of the ID token and, for those that it does not have, of the userinfo endpoint. */
+  /** Exchanges the code, and returns the claims of the ID token, and missing ones from the userinfo endpoint. */
   const exchange = Effect.fnUntraced(function* (
     server: oauth.AuthorizationServer,
     { secret }: Pending,

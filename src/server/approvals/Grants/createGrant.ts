@@ -43,7 +43,7 @@ const invalid = (pointer: string, detail: string) =>
     errors: [{ pointer, detail }]
   })
 
-/** Checks a requested grant, as far as that does not depend on the approval. */
+/** Checks the parts of a requested grant that do not depend on the approval. */
 export const prepareGrant = Effect.fnUntraced(function* (
   decision: Decision,
   request: NewGrant

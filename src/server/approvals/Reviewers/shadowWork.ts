@@ -22,7 +22,7 @@ const MAX_FAILURES = 4
 const SHADOW_TIMEOUT = Duration.seconds(60)
 
 /**
- * Ids are in the order of the machines' clocks, and approvals are committed in another order: those of this time are looked for again.
+ * Ids are in the order of the machines' clocks, and approvals are committed in another order: approvals of this time are looked for again.
  */
 const OVERLAP = Duration.seconds(10)
 

@@ -13,7 +13,7 @@ const LOOKED_AT_DAYS = 30
 
 const parseArguments = Schema.decodeEffect(Schema.fromJsonString(JsonValue))
 
-/** The warnings about a list, also those that follow from recorded steps: a sum of a budget whose pointer leads to no number. */
+/** The warnings about a list, also about recorded steps: a sum of a budget whose pointer leads to no number. */
 export const warningsOf = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,

@@ -20,7 +20,7 @@ export interface LeaseOptions {
 
 /**
  * A killed owner's shards are claimed within 3.5 s: its lease ends one second after a renewal of another owner has found that its session
- * has ended, and the next renewal claims them. Those of a frozen owner are claimed within 12 s: the lease lasts 10 s.
+ * has ended, and the next renewal claims them. Shards of a frozen owner are claimed within 12 s: the lease lasts 10 s.
  */
 export const defaultLease: LeaseOptions = { leaseMillis: 10_000, marginMillis: 6_000, renewMillis: 1_500 }
 

@@ -225,7 +225,7 @@ const countErased = (
 `
 
 /**
- * Deletes examples with what is known of their data subjects, and then their results in all comparisons: a comparison
+ * Deletes examples with the digests of their data subjects, and then their results in all comparisons: a comparison
  * that is recording results locks their examples, so none is recorded after this. Returns the counted size of the deleted
  * rows.
  */

@@ -17,7 +17,7 @@ import {
 } from "./BackupManifest.ts"
 import { digestOf } from "./copyFile.ts"
 
-/** A backup whose files are those of its manifest. */
+/** A backup whose files match its manifest. */
 export interface VerifiedBackup {
   readonly directory: string
   readonly manifest: BackupManifest
