@@ -20,6 +20,14 @@ const TIMEOUT = "60 seconds"
 /** Requests in flight. */
 const CONCURRENCY = 4
 
+/** Refunds below and above the bound of the demo. */
+export const smallRefund = (index: number) => ({ amount: 5 + (index % 90), note: "Damaged" })
+export const largeRefund = (index: number) => ({ amount: 400 + index, note: "Changed their mind" })
+
+/** Makes a number of requests. */
+export const times = <A>(count: number, make: (index: number) => A): ReadonlyArray<A> =>
+  Array.from({ length: count }, (_, index) => make(index))
+
 /** The parts that all acts share. */
 export interface Stage {
   readonly service: DemoService

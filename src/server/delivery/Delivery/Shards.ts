@@ -1,7 +1,7 @@
 import { type Clock, Effect, Semaphore } from "effect"
 import type { SqlError } from "effect/sql"
 import { monotonicMillis } from "../../concurrency/monotonicMillis.ts"
-import { SHARDS } from "./shardOf.ts"
+import { allShards, SHARDS } from "./shardOf.ts"
 import type { ShardStore } from "./ShardStore.ts"
 
 /** How long a lease lasts, and how much of it must be left. */
@@ -110,8 +110,6 @@ export interface Shards {
   readonly releaseAll: Effect.Effect<void, SqlError.SqlError>
 }
 
-const everyShard = Array.from({ length: SHARDS }, (_, shard) => shard)
-
 /** Starts with no shards. */
 export const makeShards = (store: ShardStore, clock: Clock.Clock, options: LeaseOptions): Shards => {
   const { leaseMillis, marginMillis, renewMillis } = options
@@ -201,7 +199,7 @@ export const makeShards = (store: ShardStore, clock: Clock.Clock, options: Lease
     }),
     releaseDrained: release,
     releaseAll: store
-      .release(everyShard)
+      .release(allShards)
       .pipe(Effect.andThen(store.endLease), Effect.andThen(store.deregister))
   }
 }
