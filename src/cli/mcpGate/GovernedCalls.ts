@@ -47,7 +47,7 @@ const toolEnd = ({ failure, isUnknown, response }: CallEnd): ToolEnd => {
     : { status: "failed", error: failure }
 }
 
-/** A call that the gate goes on with. `new`: nobody was asked about it before. */
+/** A call that the gate goes on with. `new`: the service was not asked about it before. */
 type TakenCall = LeftCall | { readonly state: "new"; readonly record: CallRecord }
 
 export type GovernedCalls = Effect.Success<ReturnType<typeof makeGovernedCalls>>

@@ -133,7 +133,7 @@ export const makeStepMeter = (
 
 type Value = ReturnType<typeof resolvePointer>
 
-/** A value as the text by which steps are told apart: a tool may read `"100"` as 100, so both are the same. */
+/** A value as the text that distinguishes steps: a tool may read `"100"` as 100, so both are the same. */
 const scalarText = (value: Value): string | { readonly fault: "missing" | "not_scalar" } => {
   switch (typeof value) {
     case "string":
