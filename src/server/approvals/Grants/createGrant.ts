@@ -1,4 +1,4 @@
-import { DateTime, Effect, Schema } from "effect"
+import { DateTime, Effect, type Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { NewGrant } from "../../../api/Grants.ts"
 import { GrantNotAllowed, InvalidRequest, LimitReached } from "../../../api/Problems.ts"
