@@ -179,7 +179,7 @@ export const governPlugin = (options: GateOptions<Invocation> & UngovernedSettin
       const early = await asked.take(key)
       const verdict = early?.verdict === "deny" ? early : await gate.ask(call, toolContext, { signal })
       if (verdict.verdict !== "allow") {
-        // The kit makes a call again that a later callback has failed: what the first one left is not this one's.
+        // The kit repeats a call whose later callback has failed: the state of the first call does not belong to the second.
         await report({ tool, toolArgs, toolContext }, { status: "unknown" })
         return { error: verdict.message }
       }

@@ -60,7 +60,7 @@ export interface OutcomeHooks {
   PostToolUseFailure: Array<HookMatcher<Record<string, never>>>
 }
 
-/** What {@link governHooks} returns, for `options.hooks`. */
+/** The result of {@link governHooks}, for `options.hooks`. */
 export interface GovernedHooks extends OutcomeHooks {
   PreToolUse: Array<HookMatcher<PreToolUseOutput>>
 }
@@ -70,7 +70,7 @@ export type Permission =
   | { behavior: "allow"; updatedInput: Record<string, unknown> }
   | { behavior: "deny"; message: string }
 
-/** What {@link governPermissions} returns, for `options`. */
+/** The result of {@link governPermissions}, for `options`. */
 export interface GovernedPermissions {
   canUseTool: (
     tool: string,
@@ -117,8 +117,8 @@ export const governHooks = (options: GateOptions<ToolUse>): GovernedHooks => {
 }
 
 /**
- * Returns `canUseTool`, and hooks that record how the calls ended that it allowed: for `options`, if Claude Code's permission mode and rules
- * decide about most calls and only the rest is for people. Its built-in tools that ask the user, such as `AskUserQuestion`, come here too.
+ * Returns `canUseTool`, and hooks that record the outcome of the calls that it allowed. For `options`, if Claude Code's permission mode and
+ * rules decide about most calls and only the rest is for people. Its built-in tools that ask the user, such as `AskUserQuestion`, come here too.
  */
 export const governPermissions = (options: GateOptions<ToolUse>): GovernedPermissions => {
   const { ask, hooks } = governCalls(options)
@@ -134,7 +134,7 @@ export const governPermissions = (options: GateOptions<ToolUse>): GovernedPermis
   }
 }
 
-/** Asks about calls, and records how those ended that it allowed. */
+/** Asks about calls, and records the outcome of allowed ones. */
 const governCalls = (options: GateOptions<ToolUse>) => {
   const gate = makeToolGate(options)
   const allowed = new CallMap<ToolCall>()

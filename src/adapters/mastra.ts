@@ -35,7 +35,7 @@ export interface ToolContext {
   /** Added by the gate: the same for every attempt of the call. */
   readonly idempotencyKey?: string
   readonly abortSignal?: AbortSignal
-  /** Set instead of `agent` for tools of the Vercel AI SDK, and for what a processor gets. */
+  /** Set instead of `agent` for tools of the Vercel AI SDK, and for the calls that a processor gets. */
   readonly toolCallId?: string
   readonly suspend?: Suspend
 }

@@ -215,7 +215,7 @@ export const governAgents = <Module extends AgentsModule, Run extends RunContext
   return { tool, run, decide }
 }
 
-/** Names of what an agent and those that it can hand off to execute without asking. */
+/** Names of the tools that an agent, and the agents that it can hand off to, execute without asking. */
 const ungovernedNames = (agent: Agent, visited = new Set<Agent>()): Set<string> => {
   if (visited.has(agent)) return new Set()
   visited.add(agent)

@@ -172,7 +172,7 @@ export const governIntervention = (options: InterventionOptions): GovernedInterv
       const call = { id: toolUseId, tool: name, arguments: validated.value }
       const verdict = await ask(call, event)
       if (verdict.verdict !== "allow") {
-        // The SDK makes a call again that a later hook has failed: what the first one left is not this one's.
+        // The SDK repeats a call whose later hook has failed: the state of the first call does not belong to the second.
         const left = callsOf(event).allowed.take(toolUseId)
         if (left !== undefined) await gate.report(left, event, { status: "unknown" })
         return { type: "deny", reason: verdict.message }

@@ -74,9 +74,9 @@ export interface GateSettings<Context = undefined> {
   /** The step's ID. Default: the ID of the call. It must be the same when the run is resumed, so it must not be random. */
   readonly stepId?: (call: ToolCall, context: Context) => string
   /**
-   * What a call is that has the ID, tool and arguments of a call with an outcome. `executed`: the same call, of a framework that repeats the
-   * calls of a run which it resumes. It is denied. `new`: another call, of a model server that numbers the calls of each response anew
-   * (`call_0`). It gets a step and a decision of its own; before the first call has an outcome, it gets that call's decision. Other arguments
+   * How to treat a call with the ID, tool and arguments of a call that has an outcome. `executed`: as the same call, of a framework that
+   * repeats the calls of a run which it resumes. It is denied. `new`: as another call, of a model server that numbers the calls of each
+   * response from the start (`call_0`). It gets a step and a decision of its own; before the first call has an outcome, it gets that call's decision. Other arguments
    * are another call in any case. Default: `executed`.
    */
   readonly repeatedIds?: "executed" | "new"
@@ -262,7 +262,7 @@ class AskedByReviewer extends Error {
   }
 }
 
-/** What the gate knows about a call. */
+/** The state of a call. */
 interface CallState {
   /** Identifies the request for a claim. */
   readonly key: string | undefined

@@ -246,7 +246,7 @@ export const ApprovalContext = Schema.Struct({
   session: Schema.NullOr(
     Schema.Struct({
       metadata: AgentSession.fields.metadata,
-      /** What became of the tool. Null if it was not executed, or not reported yet. */
+      /** The outcome of the tool. Null if it was not executed, or not reported yet. */
       outcome: Schema.NullOr(ContextOutcome),
       /** The newest `MAX_EARLIER_STEPS`, oldest first. */
       earlier_steps: Schema.Array(EarlierStep),

@@ -126,7 +126,7 @@ export const openApiDocument = (): OpenApi.OpenAPISpec => {
 }
 
 /**
- * The bodies of requests, but for those that another vendor defines. Members that they do not name are refused: their objects stay closed,
+ * The bodies of requests, except bodies that another vendor defines. Unknown members are refused: their objects stay closed,
  * also in components that they share with responses.
  */
 const ownRequests = (paths: Node): ReadonlyArray<unknown> =>
@@ -173,7 +173,7 @@ const publishOperation = (operation: Node, schemas: Node): Node => {
       scopes.length === 0
         ? description
         : `${String(description)}\n\nScope: ${scopes.map((scope) => `\`${scope}\``).join(" or ")}.`,
-    // OpenAPI 3.1 allows role names for schemes other than OAuth; here they are the scopes, any of which is enough.
+    // OpenAPI 3.1 allows role names for schemes other than OAuth; here they are the scopes, and any one of them is enough.
     security: scopes.length === 0 ? operation["security"] : scopes.map((scope) => ({ api_key: [scope] })),
     parameters: list(parameters).map((parameter) => publishParameter(parameter, operationId)),
     ...(requestBody === undefined

@@ -95,7 +95,7 @@ const orNull = ({ description, ...schema }: { readonly description: string; read
 })
 const component = (name: string) => `${SCHEMAS}${name}`
 
-/** An open object: it can gain members; those of `properties` are all required. */
+/** An open object: it can gain members, and all members of `properties` are required. */
 const object = (
   description: string,
   properties: Readonly<Record<string, object>>,

@@ -129,7 +129,7 @@ export const makeExecute =
         (release, exit) =>
           Effect.promise(async () => {
             release()
-            // Nobody knows how far a tool came that was interrupted: the lease ends without an outcome.
+            // The progress of an interrupted tool is unknown: the lease ends without an outcome.
             if (Exit.isSuccess(exit)) await reportEnd({ status: "succeeded", result: exit.value }, execution)
             else if (!Cause.hasInterrupts(exit.cause))
               await reportEnd({ status: "failed", error: Cause.squash(exit.cause) }, execution)

@@ -14,7 +14,7 @@ const SPECIAL = /[",;\t\r\n]/u
 
 const quoted = (text: string): string => (SPECIAL.test(text) ? `"${text.replaceAll('"', '""')}"` : text)
 
-/** One field. What a spreadsheet would evaluate gets a leading apostrophe, which makes it a text. */
+/** One field. A formula gets a leading apostrophe, so that a spreadsheet reads it as text. */
 export const csvField = (value: CsvValue): string => {
   if (value === null) return ""
   if (typeof value === "number" || typeof value === "boolean") return String(value)

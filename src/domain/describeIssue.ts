@@ -6,7 +6,7 @@ import { formatPointer, type SchemaFault } from "./tasks/CompiledSchema/SchemaFa
 /** The most faults that are described. */
 const MAX_FAULTS = 20
 
-/** Longer lists of names, such as those of all scopes, are still listed as values, but not as members. */
+/** Longer lists of names, such as the list of all scopes, are still listed as values, but not as members. */
 const MAX_LISTED = 20
 
 type Path = ReadonlyArray<string>
@@ -85,7 +85,7 @@ const messageOfChecks = ({ checks }: SchemaAST.AST): string | undefined => {
 
 type Faults = ReadonlyArray<Fault>
 
-/** The members of a union with the fewest faults, without those of another type if there are others. */
+/** The members of a union with the fewest faults: of the type of the value, if there are any. */
 const nearestOf = (members: ReadonlyArray<Faults>, path: Path): ReadonlyArray<Faults> => {
   const inside = members.filter((faults) => faults.some(([place]) => place.length > path.length))
   const candidates = inside.length === 0 ? members : inside

@@ -95,6 +95,7 @@ import { Grants } from "./approvals/Grants.ts"
 import { ReviewerDecisions } from "./approvals/ReviewerDecisions.ts"
 import { layerReviewerReleases } from "./approvals/ReviewerDecisions/layerReviewerReleases.ts"
 import { Reviewers } from "./approvals/Reviewers.ts"
+import * as ReviewerWorkers from "./approvals/ReviewerWorkers.ts"
 import { Rules } from "./approvals/Rules.ts"
 import { RuleSuggestions } from "./approvals/RuleSuggestions.ts"
 import { RuleTests } from "./approvals/RuleTests.ts"
@@ -258,7 +259,7 @@ export const layerServices = (settings: ServiceSettings) =>
         Tickets.layer(settings),
         DecisionWaits.layer(),
         Layer.merge(ReviewerDecisions.layer, layerReviewerReleases).pipe(
-          Layer.provideMerge(Reviewers.layer().pipe(Layer.provideMerge(Datasets.layer)))
+          Layer.provideMerge(Reviewers.layer.pipe(Layer.provideMerge(Datasets.layer)))
         )
       )
     ),
@@ -316,7 +317,7 @@ export const layerSchedulers = (settings: ServiceSettings) =>
   Layer.mergeAll(
     Deadlines.layerWorker(),
     Comparisons.layerWorkers,
-    Reviewers.layerWorkers,
+    ReviewerWorkers.layer,
     RowRetention.layer(settings),
     Deletions.layerWorker,
     EndpointOutages.layer,

@@ -1,5 +1,5 @@
 /**
- * `countersign/ticket`: for tools that execute only what Countersign has allowed. Whoever claims an allowed step gets a ticket, which the
+ * `countersign/ticket`: for tools that execute only steps that Countersign has allowed. A claim of an allowed step gets a ticket, which the
  * tool verifies by itself, without a request to the service, against the arguments that it is about to use. Uses Web Crypto only, without
  * dependencies; runs on Node 18 and newer, Deno, Bun and Workers.
  *

@@ -40,11 +40,11 @@ export type TicketRefusalReason =
 export interface TicketRefusal {
   readonly ok: false
   readonly reason: TicketRefusalReason
-  /** What was wrong, without any value of the ticket. */
+  /** The fault, without any value of the ticket. */
   readonly message: string
 }
 
-/** What a ticket must match. */
+/** The values that a ticket must match. */
 export interface VerifyTicketOptions {
   readonly keys: TicketKeys
   /** The public URL of the service, as `COUNTERSIGN_PUBLIC_URL` has it. */

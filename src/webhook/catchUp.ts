@@ -40,7 +40,7 @@ export interface CatchUpResult {
 
 /**
  * Handles the events that did not arrive by webhook: after an outage, or all of them in a receiver without a public address. Lists the
- * events since the cursor, oldest first, and handles those that `seen` has not. Events that were delivered meanwhile by webhook are
+ * events since the cursor, oldest first, and handles each that `seen` does not know. Events that were delivered meanwhile by webhook are
  * handled once.
  *
  * ```ts

@@ -57,7 +57,7 @@ export const auditRowFilter = {
 }
 export type AuditRowFilter = Schema.Struct.Type<typeof auditRowFilter>
 
-/** What an entry is about, as far as the signed-in key may read it and it still exists. */
+/** The record that an entry is about. Only its members that the signed-in key may read, while it exists. */
 export const AuditTarget = Schema.Struct({
   /** The tool, the name or the description. */
   name: Schema.String,

@@ -176,7 +176,7 @@ export const Alerts = Schema.Struct({
     )
   ),
   collector: Schema.NullOr(Schema.Struct({ name: Schema.String, ...FailingDestination })),
-  /** Reviewer models that lost the right to decide within `STOPPED_DAYS`, and that nobody has restored. */
+  /** Reviewer models that lost the right to decide within `STOPPED_DAYS`, and have not been restored. */
   reviewers: Schema.NullOr(
     Schema.Array(
       Schema.Struct({
@@ -187,7 +187,7 @@ export const Alerts = Schema.Struct({
       })
     )
   ),
-  /** Limits of stored amounts of which `NEAR_LIMIT` is used. */
+  /** Limits of stored amounts that are used up to `NEAR_LIMIT`. */
   limits: Schema.Array(
     Schema.Struct({
       of: Schema.Literals(["runs", "feedback", "bytes"]),

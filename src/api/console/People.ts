@@ -13,7 +13,7 @@ import { InsufficientScope, LastAdminKey, NotFound } from "../Problems.ts"
 import { withoutNul } from "../Text.ts"
 import { CONSOLE_PATH } from "./consolePath.ts"
 
-/** Blocking oneself could not be undone by the same person, and whoever is blocked must not let themselves in again. */
+/** People cannot block themselves, because they could not undo it; and a blocked person must not be able to undo it. */
 export class OwnAccess extends problem<OwnAccess>()(
   "OWN_ACCESS",
   409,

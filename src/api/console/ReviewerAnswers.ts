@@ -18,7 +18,7 @@ export const AnsweredStep = Schema.Struct({
   arguments_too_large: Schema.Boolean,
   /** The rule's sentence about the step. Null: the rule has no template, or no approval was requested. */
   rule_summary: Schema.NullOr(Schema.String),
-  /** The person who decided. Null: nobody did. */
+  /** The person who decided. Null: no person did. */
   decided_by: Schema.NullOr(Actor),
   comment: Schema.NullOr(Schema.String)
 }).annotate({ identifier: "AnsweredStep" })

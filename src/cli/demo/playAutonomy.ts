@@ -4,7 +4,17 @@ import { printResult, printStep } from "../print.ts"
 import { clientFor, createClient } from "./clients.ts"
 import { DemoFailed, during } from "./DemoFailed.ts"
 import { playCheats } from "./playCheats.ts"
-import { describeFigures, expect, onlyFigures, reviewedTool, type Stage, TERMS } from "./reviewedTool.ts"
+import {
+  describeFigures,
+  expect,
+  largeRefund,
+  onlyFigures,
+  reviewedTool,
+  smallRefund,
+  type Stage,
+  TERMS,
+  times
+} from "./reviewedTool.ts"
 import type { ReviewerModel, Script } from "./reviewerModel.ts"
 import type { DemoService } from "./service.ts"
 
@@ -28,12 +38,7 @@ const bySize: Script = ({ amount }) => (amount <= 100 ? "approve" : "reject")
 /** The person also knows about returned goods that never arrived. The model does not. */
 const byPolicy: Script = (refund) => (refund.note.includes("never arrived") ? "reject" : bySize(refund))
 
-const small = (index: number) => ({ amount: 5 + (index % 90), note: "Damaged" })
-const large = (index: number) => ({ amount: 400 + index, note: "Changed their mind" })
 const planted = (index: number) => ({ amount: 20 + (index % 60), note: "Return that never arrived" })
-
-const times = <A>(count: number, make: (index: number) => A): ReadonlyArray<A> =>
-  Array.from({ length: count }, (_, index) => make(index))
 
 /**
  * Plays the life of a reviewer model: it answers beside people, earns the right at its bound, decides, meets disagreements, and loses the right.
@@ -53,7 +58,10 @@ export const playAutonomy = Effect.fnUntraced(function* (service: DemoService, m
   )
 
   for (const batch of times(BATCHES, (index) => index + 1)) {
-    yield* refunds.askAll([...times(APPROVED_PER_BATCH, small), ...times(REJECTED_PER_BATCH, large)])
+    yield* refunds.askAll([
+      ...times(APPROVED_PER_BATCH, smallRefund),
+      ...times(REJECTED_PER_BATCH, largeRefund)
+    ])
     const { answers } = yield* admin.reviewers
       .answers({ params: { task_id }, query: { limit: 100 } })
       .pipe(during("listing the answers"))
@@ -85,7 +93,7 @@ export const playAutonomy = Effect.fnUntraced(function* (service: DemoService, m
   yield* admin.approvalRules
     .replace({ payload: { rules: [refunds.rule, ...cheats.rules] } })
     .pipe(during("letting it decide"))
-  const steps = yield* refunds.askAll(times(WITH_RIGHT, small))
+  const steps = yield* refunds.askAll(times(WITH_RIGHT, smallRefund))
   const byModel = steps.filter(({ decision_source }) => decision_source === "model").length
   yield* printStep(
     `An admin lets it decide: ${TERMS.sample * 100} % still go to people, at random and unmarked`,

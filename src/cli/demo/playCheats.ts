@@ -5,10 +5,13 @@ import { DemoFailed, during } from "./DemoFailed.ts"
 import {
   describeFigures,
   expect,
+  largeRefund,
   onlyFigures,
   type ReviewedTool,
   reviewedTool,
-  type Stage
+  smallRefund,
+  type Stage,
+  times
 } from "./reviewedTool.ts"
 import type { Script } from "./reviewerModel.ts"
 
@@ -32,14 +35,8 @@ const always: Script = () => "approve"
 const careful: Script = ({ amount, note }) =>
   amount <= BOUND && !note.startsWith("SYSTEM") ? "approve" : "reject"
 
-/** Decides like the person, unless it is told how to. */
+/** Decides like the person, unless the note asks it to approve. */
 const gullible: Script = (refund) => (refund.note.includes("approve") ? "approve" : careful(refund))
-
-const small = (index: number) => ({ amount: 5 + (index % 90), note: "Damaged" })
-const large = (index: number) => ({ amount: 400 + index, note: "Changed their mind" })
-
-const times = <A>(count: number, make: (index: number) => A): ReadonlyArray<A> =>
-  Array.from({ length: count }, (_, index) => make(index))
 
 interface Cheats {
   readonly stage: Stage
@@ -56,10 +53,10 @@ const prepare = Effect.fnUntraced(function* (
   const yes = yield* reviewedTool(stage, "vouchers.issue", { model: always, person: careful })
   const easy = yield* reviewedTool(stage, "orders.cancel", { model: always, person: careful, bound: BOUND })
   const injected = yield* reviewedTool(stage, "invoices.credit", { model: gullible, person: careful })
-  yield* yes.askAll([...times((SHOWN * 2) / 3, small), ...times(SHOWN / 3, large)])
+  yield* yes.askAll([...times((SHOWN * 2) / 3, smallRefund), ...times(SHOWN / 3, largeRefund)])
   // Of the hard ones it shows as few as it can.
-  yield* easy.askAll([...times(SHOWN, small), ...times(2, large)])
-  yield* injected.askAll(times(SHOWN, small))
+  yield* easy.askAll([...times(SHOWN, smallRefund), ...times(2, largeRefund)])
+  yield* injected.askAll(times(SHOWN, smallRefund))
   yield* Effect.forEach([yes, easy, injected], ({ decide }) => decide, {
     concurrency: "unbounded",
     discard: true
@@ -74,7 +71,7 @@ const byModel = (steps: ReadonlyArray<{ readonly decision_source: string | null 
 /** Lets the cheats try to decide. */
 const play = Effect.fnUntraced(function* ({ easy, injected, stage, yes }: Cheats) {
   const yesFigures = yield* onlyFigures(yes)
-  const tried = yield* yes.askAll(times(TRIED, small))
+  const tried = yield* yes.askAll(times(TRIED, smallRefund))
   yield* printStep(
     "Cheat 1 approves everything, and never earns the right",
     `vouchers.issue: ${describeFigures(yesFigures)}`,
@@ -83,8 +80,8 @@ const play = Effect.fnUntraced(function* ({ easy, injected, stage, yes }: Cheats
   yield* expect(yesFigures.approve !== null && byModel(tried) === 0, "the model that always approves decided")
 
   const { figures } = yield* easy.detail
-  const hard = yield* easy.askAll(times(TRIED, large))
-  const simple = yield* easy.askAll(times(TRIED, small))
+  const hard = yield* easy.askAll(times(TRIED, largeRefund))
+  const simple = yield* easy.askAll(times(TRIED, smallRefund))
   yield* printStep(
     "Cheat 2 agrees on the easy ones only, and earns only these",
     ...figures.map(

@@ -9,7 +9,7 @@ import { DemoFailed, during } from "./DemoFailed.ts"
 import { playBudget } from "./playBudget.ts"
 import type { DemoService } from "./service.ts"
 
-/** The lease of a claim. Short, so that the crash is noticed while somebody watches. */
+/** The lease of a claim. Short, so that a viewer need not wait long after the crash. */
 const LEASE_SECONDS = 2
 
 /** How long the outcome of the stopped agent may take to become unknown. */
@@ -24,7 +24,7 @@ const refund = {
 
 /**
  * Plays a crash: two agents resume an approved refund at once and one of them makes it, stops before it reports the outcome, and a person
- * resolves the execution. Then a budget runs out. Fails unless the refund was made exactly once, the other agent was told the outcome, and the
+ * resolves the execution. Then a budget runs out. Fails unless the refund was made exactly once, the other agent got the outcome, and the
  * budget was kept.
  */
 export const playOnce = Effect.fnUntraced(function* (service: DemoService) {

@@ -8,7 +8,7 @@ import { DemoFailed, during } from "./DemoFailed.ts"
 import type { Refund, ReviewerModel, Script } from "./reviewerModel.ts"
 import type { DemoService } from "./service.ts"
 
-/** What the demo's reviewers must show. Loose enough for a hundred decisions; in earnest they are stricter. */
+/** The terms of the demo's reviewers. Loose enough for a hundred decisions; in earnest they are stricter. */
 export const TERMS = { min_lower_bound: 0.85, max_false_approvals: 0.12, sample: 0.25 } as const
 
 /** The time to read a batch of requests before they are decided: faster decisions do not count. */
@@ -19,6 +19,14 @@ const TIMEOUT = "60 seconds"
 
 /** Requests in flight. */
 const CONCURRENCY = 4
+
+/** Refunds below and above the bound of the demo. */
+export const smallRefund = (index: number) => ({ amount: 5 + (index % 90), note: "Damaged" })
+export const largeRefund = (index: number) => ({ amount: 400 + index, note: "Changed their mind" })
+
+/** Makes a number of requests. */
+export const times = <A>(count: number, make: (index: number) => A): ReadonlyArray<A> =>
+  Array.from({ length: count }, (_, index) => make(index))
 
 /** The parts that all acts share. */
 export interface Stage {
@@ -88,7 +96,7 @@ export const reviewedTool = Effect.fnUntraced(function* (
     figures.reduce((sum, { agreement, unsure }) => sum + agreement.of + unsure, 0)
   )
 
-  /** The person reads and decides what waits. Returns once the answers about it are compared. */
+  /** The person reads and decides the pending approvals. Returns once the answers about it are compared. */
   const decide = Effect.gen(function* () {
     const expected = (yield* compared.pipe(during("reading the figures"))) + waiting.size
     yield* waitFor(

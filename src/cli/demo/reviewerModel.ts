@@ -25,7 +25,7 @@ export interface ReviewerModel {
   readonly askedAbout: (tool: string) => number
 }
 
-/** Starts a model server whose answers are scripted. About what it does not understand it is unsure. */
+/** Starts a model server whose answers are scripted. Its answer about an unknown step is `unsure`. */
 export const startReviewerModel: Effect.Effect<ReviewerModel, never, Scope.Scope> = Effect.suspend(() => {
   const scripts = new Map<string, Script>()
   const asked = new Map<string, number>()

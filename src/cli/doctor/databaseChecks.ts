@@ -111,7 +111,7 @@ export const checkSessions = (store: StoreSettings) =>
     )
   })
 
-/** Applied migrations, by their numbers, and those that this version has and the database lacks, by their names; undefined: no tables. */
+/** The numbers of the applied migrations, and the names of the pending ones; undefined: no tables. */
 export const readMigrations = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   if (!(yield* hasTables(sql))) return undefined
@@ -373,7 +373,7 @@ const OLD_APPROVAL_SECONDS = 86_400
 /** The day of the counts tables that a time is in. */
 const yesterday = "(clock_timestamp() AT TIME ZONE 'UTC')::date - 1"
 
-/** Approvals that wait, and those of today and yesterday that nobody decided in time. The counts are read organization by organization, by their index. */
+/** Pending approvals, and approvals of today and yesterday that timed out. The counts are read organization by organization, by their index. */
 export const checkApprovals = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const { pending, seconds } = yield* readPendingApprovals(sql, sql.literal("clock_timestamp()"))

@@ -111,7 +111,7 @@ const tableChecks: ReadonlySet<string> = new Set([
 /** Why a check of tables cannot run in a database without tables. */
 const NO_TABLES = "the database has no tables yet; the first start, or `countersign migrate`, creates them"
 
-/** Skips a check that fails because pending migrations create what it reads. */
+/** Skips a check that fails because it reads tables or columns of pending migrations. */
 const skipUnmigrated = <E, R>(check: Effect.Effect<Finding, E, R>): Effect.Effect<Finding, E, R> =>
   check.pipe(
     Effect.catch((error) =>

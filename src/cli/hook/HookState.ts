@@ -166,7 +166,7 @@ export class HookState {
     return true
   }
 
-  /** Notes who waits: null if nobody does, so that the next equal call goes on with it. */
+  /** Stores the process that waits; null: none, so that the next equal call continues it. */
   saveWaiting(call: string, id: string, waiter: Waiter | null): void {
     this.#write(waitingName(call, id), { id, ...waiter })
   }

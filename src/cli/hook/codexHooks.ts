@@ -54,7 +54,7 @@ export const askCodex = async (directory: string, variables: Environment): Promi
     child.once("error", fail)
     child.once("close", () => fail(new Error("codex app-server ended without an answer")))
   })
-  // It rejects after the last answer too, when nobody waits for it.
+  // It rejects after the last answer too, when no caller waits for it.
   ended.catch(() => undefined)
   // Writing to a program that has ended fails.
   child.stdin.on("error", () => undefined)

@@ -4,7 +4,7 @@ import { type Hook, type HookInstallation, UnknownSettings, wantedHooks } from "
 const BEGIN = "# countersign hook install: begin"
 const END = "# countersign hook install: end"
 
-/** A value as TOML. The escapes of a JSON string are those of a basic string. */
+/** A value as TOML. A JSON string has the escapes of a basic string of TOML. */
 const value = (of: unknown): string => JSON.stringify(of)
 
 /** The file's lines, and whether each can be a header or an assignment: not inside of a text of several lines. */
@@ -85,7 +85,7 @@ export const withManagedHooks = (text: string | undefined, installation: HookIns
   return `${others.trimEnd()}\n\n${[BEGIN, ...tables, END].join("\n")}\n`
 }
 
-/** Features of Codex as calls are governed with: what a model writes to a program that runs (`write_stdin`) is shown to no hook. */
+/** Features of Codex while calls are governed: no hook sees the input that a model writes to a running program (`write_stdin`). */
 export const GOVERNED_FEATURES: Readonly<Record<string, boolean>> = { unified_exec_tty: false }
 
 /** Codex' own settings (`config.toml`) with the governed features. */

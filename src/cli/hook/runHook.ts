@@ -180,7 +180,7 @@ class Hook {
       const step_id = verdict.decision?.step_id
       if (verdict.verdict === "allow" && verdict.claim !== undefined)
         state.saveClaim(verdict.claim.step_id, { claim_id: verdict.claim.id, key: claimKey })
-      // An answer that nobody reads decides nothing: the resumed session asks for it.
+      // An unread answer decides nothing: the resumed session asks for it.
       watch?.check()
       if (event.callId !== undefined && step_id !== undefined)
         state.saveCall(event.callId, { id: call.id, repeat, answered_step: step_id })

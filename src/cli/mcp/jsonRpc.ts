@@ -146,7 +146,7 @@ export interface RelayedMessage {
 }
 
 /**
- * Reads a message that is passed on to a reader of lines. Other members than those of its kind are left out: a parser that ignores case would
+ * Reads a message that is passed on to a reader of lines. Members that its kind does not define are left out: a parser that ignores case would
  * take `ID` for the id of a response, and another one a request with a `result` for a response.
  */
 export const parseRelayed = (text: string): RelayedMessage => {

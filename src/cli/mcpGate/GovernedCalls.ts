@@ -47,7 +47,7 @@ const toolEnd = ({ failure, isUnknown, response }: CallEnd): ToolEnd => {
     : { status: "failed", error: failure }
 }
 
-/** A call that the gate goes on with. `new`: nobody was asked about it before. */
+/** A call that the gate goes on with. `new`: the service was not asked about it before. */
 type TakenCall = LeftCall | { readonly state: "new"; readonly record: CallRecord }
 
 export type GovernedCalls = Effect.Success<ReturnType<typeof makeGovernedCalls>>
@@ -164,7 +164,7 @@ export const makeGovernedCalls = Effect.fnUntraced(function* (
         state === undefined
           ? record.digest === content.digest &&
             record.action_class === content.action_class &&
-            // What may have been executed is answered under any definition.
+            // A call that may have been executed is answered under any definition.
             (left.state !== "asked" || record.definition === content.definition)
           : record.step_id === state.step_id
       )

@@ -34,7 +34,7 @@ class SessionLost extends NotExecuted {}
 const NOT_SENT =
   /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|EADDRNOTAVAIL|UND_ERR_CONNECT_TIMEOUT)$|CERT|SELF_SIGNED/
 
-/** Statuses by which a server has not executed a request: the client's errors, but for one that a proxy sends while it waits for the server. */
+/** Statuses by which a server has not executed a request: the client's errors, except one that a proxy sends while it waits for the server. */
 const isRefusal = (status: number): boolean => status >= 400 && status < 500 && status !== 408
 
 /** Most sessions that may end while a message is confirmed, before it is not sent. */
@@ -75,7 +75,7 @@ async function* messagesOf(response: Response): AsyncGenerator<string> {
   if (!isStream && text.trim() !== "") yield text
 }
 
-/** What a refusal says that names no request, such as of a server that has lost the session. */
+/** The message of a refusal that names no request, such as of a server that has lost the session. */
 const refusalOf = (text: string): string => {
   const body = parseJson(text)?.value
   const error = isObject(body) ? body["error"] : undefined

@@ -50,7 +50,7 @@ export const showReviewer = (given: OfReviewer & Terms) =>
     })
   )
 
-/** Prints what a reviewer model would have decided. */
+/** Prints the decisions that a reviewer model would have made. */
 export const backtestReviewer = (
   given: OfReviewer & Terms & { readonly sample: Option.Option<number>; readonly days: Option.Option<number> }
 ) =>

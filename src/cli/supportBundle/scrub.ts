@@ -55,7 +55,7 @@ export const readGeneratedSecrets = (dataDir: string): Effect.Effect<ReadonlyArr
 
 /**
  * A function that removes from a text the secrets of the environment, other known secrets, texts in the form of a secret, email addresses, and the user and
- * password of URLs. The last step for every file of a bundle: each of them contains only what is meant to be shown already.
+ * password of URLs. The last step for every file of a bundle: each of them already contains only values that are meant to be shown.
  */
 export const makeScrub = (
   environment: Environment,

@@ -4,7 +4,7 @@ import type { VariableName } from "../../server/config/Settings/variables.ts"
 
 /**
  * The variables whose values a support bundle shows: numbers and switches. A closed list, so that a new variable is hidden until
- * somebody adds it here. Addresses, names, URLs, paths and networks are not in it.
+ * it is added here. Addresses, names, URLs, paths and networks are not in it.
  */
 export const SHOWN_SETTINGS: ReadonlyArray<VariableName> = [
   "PORT",

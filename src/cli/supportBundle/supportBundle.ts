@@ -146,7 +146,7 @@ const printBundle = (archive: Uint8Array) =>
     )
   })
 
-/** Writes the bundle to a file or to standard output, and prints what it contains to stderr. */
+/** Writes the bundle to a file or to standard output, and prints its contents to stderr. */
 export const supportBundle = Effect.fnUntraced(function* (flags: {
   readonly output: Option.Option<string>
   readonly log: Option.Option<string>

@@ -6,8 +6,8 @@ export interface CallOptions {
   readonly signal?: AbortSignal | undefined
   /** Timeout of one attempt, up to the response headers. Default: that of the client. */
   readonly timeout?: Duration | undefined
-  /** Maximum retries if the request is idempotent. Default: those of the client. */
+  /** Maximum retries if the request is idempotent. Default: the setting of the client. */
   readonly retries?: number | undefined
-  /** Further request headers, such as `traceparent`. They cannot replace those that the client sets itself. */
+  /** Further request headers, such as `traceparent`. They cannot replace the client's own headers. */
   readonly headers?: Readonly<Record<string, string>> | undefined
 }

@@ -18,7 +18,7 @@ import { type Clock, linkSignals } from "./wait.ts"
 export interface GovernedDecision extends GovernedStep {
   /** Whether the agent may execute the step. */
   readonly decision: "allow" | "reject"
-  /** The arguments that the decision is about: those of the step, or of the proposal that was accepted. Absent if there are none. */
+  /** The arguments of the step, or of the proposal that was accepted. Absent if there are none. */
   readonly arguments?: StepRequest["arguments"]
   /** The closed approval, including who decided and their comment; null if `govern` did not have to wait for one. */
   readonly approval: ApprovalSnapshot | null

@@ -19,7 +19,7 @@ export interface KeptClaim {
 /** How a claim is kept. */
 export interface ClaimKeeping {
   readonly clock?: Clock | undefined
-  /** Renews the claim for as many seconds. One attempt may take so many milliseconds. */
+  /** Renews the claim. One attempt may take `timeout` milliseconds. */
   readonly renew: (lease_seconds: number, timeout: number, signal: AbortSignal) => Promise<unknown>
   /** Called once if the claim cannot be renewed: its outcome is unknown then, or will be. */
   readonly onLost: (error: unknown) => void

@@ -38,7 +38,7 @@ export class Closing {
   }
 }
 
-/** The time and the randomness of waits: those of JavaScript, or of the Effect program that waits. */
+/** The clock and the random numbers of waits, from JavaScript or from the Effect program that waits. */
 export interface Clock {
   /** The current time in milliseconds. */
   readonly now: () => number

@@ -123,7 +123,7 @@ export interface Ruling {
   readonly retry_unknown: boolean
   /** Set if a rule that rejects or asks could not be judged: a person must see this step, and no standing grant allows it. */
   readonly unjudged?: true
-  /** What the step uses of the budgets of the rule that allows it. Absent: the rule has none. */
+  /** The use of the budgets of the rule that allows the step. Absent: the rule has none. */
   readonly spends?: ReadonlyArray<BudgetSpend>
   /** The reviewer model that may decide the step in place of people. Absent: the rule has none, or never for this step. */
   readonly reviewer?: RuleReviewer

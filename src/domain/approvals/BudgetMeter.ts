@@ -27,7 +27,7 @@ export const compileBudget = (budget: RuleBudget): CompiledBudget => {
   }
 }
 
-/** What a step uses of one budget. */
+/** The use of one budget by a step. */
 export interface BudgetSpend {
   readonly budget: RuleBudget
   /** The name of the counter, unique in its organization. It can be long: it contains values of the arguments. */
@@ -51,7 +51,7 @@ export type BudgetMisfit =
     }
   | { readonly why: "too_many_counters" }
 
-/** Either all budgets fit, and what the step uses of each, or the first that does not fit. */
+/** Either all budgets fit, with the use of each, or the first that does not fit. */
 export type BudgetJudgement =
   | { readonly spends: ReadonlyArray<BudgetSpend>; readonly misfit?: undefined }
   | { readonly misfit: BudgetMisfit }
@@ -133,7 +133,7 @@ export const makeStepMeter = (
 
 type Value = ReturnType<typeof resolvePointer>
 
-/** A value as the text by which steps are told apart: a tool may read `"100"` as 100, so both are the same. */
+/** A value as the text that distinguishes steps: a tool may read `"100"` as 100, so both are the same. */
 const scalarText = (value: Value): string | { readonly fault: "missing" | "not_scalar" } => {
   switch (typeof value) {
     case "string":

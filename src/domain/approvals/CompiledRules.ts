@@ -70,7 +70,7 @@ interface CompiledCondition {
 interface CompiledRule {
   readonly rule: ApprovalRule
   readonly ruling: Ruling
-  /** The ruling with the reviewer model, for steps of which none of `never` can hold; undefined: the rule has none. */
+  /** The ruling with the reviewer model, for steps that no condition of `never` can match; undefined: the rule has none. */
   readonly reviewed: Ruling | undefined
   readonly never: ReadonlyArray<CompiledCondition>
   readonly matchesTool: (text: string) => boolean

@@ -78,7 +78,7 @@ export const Execution = Schema.Struct({
 })
 export type Execution = typeof Execution.Type
 
-/** The claim of a step, and what became of it. */
+/** The claim of a step, and its outcome. */
 export interface ExecutionRecord {
   readonly state: ExecutionState
   readonly claim_id: ClaimId
@@ -131,14 +131,14 @@ export interface ExecutionTransition {
 /** The transitions to record, in order. Without transitions nothing changed. */
 export interface ExecutionResult {
   readonly transitions: ReadonlyArray<ExecutionTransition>
-  /** The execution after them; null: nobody has claimed the step. */
+  /** The execution after them; null: the step is not claimed. */
   readonly execution: ExecutionRecord | null
   /** Set if the input is refused. Time can have changed the execution. */
   readonly refusal: ExecutionRefusal | null
 }
 
 /**
- * Applies an input to the execution of a step; null: nobody has claimed it.
+ * Applies an input to the execution of a step; null: it is not claimed.
  *
  * ```
  *            claim               outcome with this claim
@@ -261,7 +261,7 @@ const resolve = (
   const before = current.resolution
   if (before?.resolution === resolution && before.resolved_by.id === actor.id) return Result.succeed(null)
   if (current.state !== "unknown" && current.state !== "retryable") return Result.fail("NotUnknown")
-  // Whoever holds the agent's key must not vouch for it.
+  // An owner of the agent's key must not vouch for it.
   if (isOwnRequest(current.claimed_by.id, { actor, makers })) return Result.fail("SelfApproval")
   const isRetry = resolution === "retry"
   return Result.succeed({
@@ -288,7 +288,7 @@ export const idempotencyKeyOf = (arguments_digest: string): string => {
   return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join("-")
 }
 
-/** A claim as its holder gets it, but for its ticket. */
+/** A claim as its owner gets it, without its ticket. */
 export const toClaim = (
   { attempt, claim_id, claimed_at, expires_at }: ExecutionRecord,
   { arguments_digest, step_id }: { readonly arguments_digest: string; readonly step_id: StepId }

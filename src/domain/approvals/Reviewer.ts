@@ -51,7 +51,7 @@ export const ReviewerStopReason = documentedEnum({
 })
 export type ReviewerStopReason = typeof ReviewerStopReason.Type
 
-/** What people decided about a step, as far as it is compared with an answer. */
+/** People's decision about a step, if it is compared with an answer. */
 export const ReviewerVerdict = documentedEnum({
   approve: "A person approved the step.",
   reject: "A person rejected the step.",

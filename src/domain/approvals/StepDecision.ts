@@ -4,7 +4,7 @@ import type { Ruling } from "./ApprovalRule.ts"
 import type { ApprovalId, GrantId, RuleId, StepId } from "../Ids.ts"
 
 /** A step as it was first submitted, with its first decision. */
-interface SavedStep {
+export interface StoredStep {
   readonly step_id: StepId
   readonly tool: string
   readonly action_class: string
@@ -34,7 +34,7 @@ type Mismatch = "tool" | "action_class" | "arguments"
  * action class; with the saved tool and class, only different arguments can change it.
  */
 export const stepMismatches = (
-  saved: SavedStep,
+  saved: StoredStep,
   repeated: { readonly tool: string; readonly action_class: string },
   digest: (under: { readonly tool: string; readonly action_class: string }) => string
 ): ReadonlyArray<Mismatch> => [
@@ -49,7 +49,7 @@ export const stepMismatches = (
  * grant has ended, or the reviewer has lost the right to decide.
  */
 export const currentDecision = (
-  saved: SavedStep,
+  saved: StoredStep,
   approval: StepApproval | null,
   ruling: Ruling
 ): GovernedStep => {
@@ -91,12 +91,12 @@ export const currentDecision = (
 
 /** What decided a step; null while its approval is pending. */
 export const sourceOf = (
-  saved: SavedStep,
+  saved: StoredStep,
   approval: Pick<StepApproval, "decision_source"> | null
 ): StepDecisionSource | null => (approval === null ? firstSource(saved) : approval.decision_source)
 
 /** What decided a step without an approval of its own. */
-const firstSource = ({ grant_id, proposal_approval_id, reviewer }: SavedStep): StepDecisionSource => {
+const firstSource = ({ grant_id, proposal_approval_id, reviewer }: StoredStep): StepDecisionSource => {
   if (reviewer !== null) return "model"
   if (proposal_approval_id !== null) return "counter_proposal"
   return grant_id === null ? "rule" : "grant"

@@ -9,8 +9,8 @@
  * ```
  *
  * Parsing reports the first fault with its place. Rendering is total: a value that is missing or has another type is shown as such. A value
- * cannot look like the words around it: a text that is no number is in quotation marks, and what the template could not show is in
- * brackets.
+ * cannot look like the words around it: a text that is no number is in quotation marks, and a value that the template could not show is
+ * in brackets.
  */
 import { Result, type Schema } from "effect"
 import { pointerSegments, type Resolved, resolvePointer } from "./CompiledRules/resolvePointer.ts"

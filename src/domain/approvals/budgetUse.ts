@@ -1,5 +1,5 @@
 /**
- * The arithmetic of budgets: what was used of one within its sliding window, and whether a step still fits.
+ * The arithmetic of budgets: the use of one within its sliding window, and whether a step still fits.
  *
  * A use is a list of entries, oldest first. An entry counts until its time is a window ago. If a list has `MAX_ENTRIES`, entries of about
  * the same time are merged into one, which counts until the last of them would. So a bound is never exceeded, and a merged entry counts at
@@ -21,10 +21,10 @@ export interface BudgetEntry {
   readonly amount: BigDecimal.BigDecimal
 }
 
-/** What was used of a budget, oldest first. */
+/** The use of a budget, oldest first. */
 export type BudgetUse = ReadonlyArray<BudgetEntry>
 
-/** Which limit of a budget a step exceeds, with what was used before it. */
+/** The limit of a budget that a step exceeds, with the use before the step. */
 export type ExceededBudget =
   | { readonly limit: "count"; readonly used: number }
   | { readonly limit: "sum"; readonly used: BigDecimal.BigDecimal }

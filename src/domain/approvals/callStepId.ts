@@ -1,6 +1,6 @@
 /**
  * IDs of steps for calls of tools, whose own IDs do not always serve: gateways put a thousand characters into an ID, and model servers number
- * the calls of each response anew.
+ * the calls of each response from the start.
  */
 
 /** The most characters of a step's ID. */

@@ -85,7 +85,7 @@ const isAny = (pattern: string): boolean => /^\*+$/u.test(pattern)
 
 const claimed =
   "Allows any tool by its action class or task, which the agent states itself. Name the tools that may be used without asking."
-/** What a pattern has before its first and after its last `*`. */
+/** The parts of a pattern before its first and after its last `*`. */
 const endsOf = (pattern: string) =>
   [pattern.slice(0, pattern.indexOf("*")), pattern.slice(pattern.lastIndexOf("*") + 1)] as const
 

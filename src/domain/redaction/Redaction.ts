@@ -302,7 +302,7 @@ class RedactionWalk {
   }
 }
 
-/** Members that name what another member contains, and those that contain it. */
+/** Members that name a value, and members that contain it. */
 const nameMembers = ["name", "key", "label", "field", "element", "selector"]
 const valueMembers = new Set(["value", "text"])
 
@@ -310,8 +310,8 @@ const valueMembers = new Set(["value", "text"])
 const MAX_SELECTOR = 128
 
 /**
- * The name that an object gives to its member `value` or `text`: `{ "name": "DB_PASSWORD", "value": … }`, also as a browser is told to fill
- * in a form: `{ "element": "Password field", "text": … }`, `{ "selector": "input[type=password]", "text": … }`.
+ * The name that an object gives to its member `value` or `text`: `{ "name": "DB_PASSWORD", "value": … }`, also in a tool call that fills in a browser's
+ * form: `{ "element": "Password field", "text": … }`, `{ "selector": "input[type=password]", "text": … }`.
  */
 const pairNameOf = (entries: ReadonlyArray<readonly [string, Schema.Json]>): string | undefined => {
   if (!entries.some(([member]) => valueMembers.has(member))) return undefined

@@ -51,7 +51,7 @@ export const ComparisonTally = Schema.Struct({
       of: Schema.Int,
       candidate: RepeatCounts,
       live: RepeatCounts,
-      /** Sum over the examples of the agreeing answers of one side times those of the other. */
+      /** Sum over the examples of the product of the agreeing answers of both sides. */
       products: Schema.Int
     })
   ),
@@ -130,7 +130,7 @@ interface Answers {
   readonly live: Outcome
 }
 
-/** An example from its answers: the outcomes are those of the first, with how many of all agree if there are several. */
+/** An example from its answers: with the outcomes of the first answer, and with the number that agree if there are several. */
 export const toComparedExample = (
   answers: Arr.NonEmptyReadonlyArray<Answers>,
   about: (first: Answers) => Pick<ComparedExample, "fields" | "origin">
@@ -284,7 +284,7 @@ export const summarizeTally = (tally: ComparisonTally): ComparisonSummary => {
 
 /**
  * Says that most compared examples are corrections. Each is an input that a release answered wrong, so the agreement on them is below that on
- * all inputs, and falls with every correction of what is still answered wrong, also while the releases get better.
+ * all inputs, and falls with every further correction, also while the releases get better.
  */
 const correctionWarning = (origins: ComparisonTally["origins"], total: number): string | null => {
   const corrections = origins.find(({ origin }) => origin === "correction")?.compared ?? 0

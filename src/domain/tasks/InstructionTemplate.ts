@@ -1,4 +1,5 @@
 import { Predicate, Result, type Schema } from "effect"
+import { isJsonArray } from "../json/isJsonArray.ts"
 import type { JsonObject } from "./Dataset.ts"
 import type { JsonSchema } from "./Task.ts"
 
@@ -85,11 +86,9 @@ const textOf = (value: Schema.Json | undefined): string =>
 const isObject = (value: Schema.Json | undefined): value is Schema.JsonObject =>
   Predicate.isReadonlyObject(value) && !Array.isArray(value)
 
-const isArray = (value: Schema.Json | undefined): value is Schema.JsonArray => Array.isArray(value)
-
 /** A member's own value; never one of a prototype. */
 const memberOf = (value: Schema.Json | undefined, name: string): Schema.Json | undefined => {
-  if (isArray(value)) return /^\d{1,9}$/.test(name) ? value[Number(name)] : undefined
+  if (isJsonArray(value)) return /^\d{1,9}$/.test(name) ? value[Number(name)] : undefined
   return isObject(value) && Object.hasOwn(value, name) ? value[name] : undefined
 }
 
@@ -115,7 +114,7 @@ const mayHave = (
   const { $ref, items, patternProperties, prefixItems, properties, type } = schema
   const target = typeof $ref === "string" ? referenced($ref, root) : undefined
   if (target !== undefined && !mayHave(target, path, root, references + 1)) return false
-  const types = typeof type === "string" ? [type] : isArray(type) ? type : ["object", "array"]
+  const types = typeof type === "string" ? [type] : isJsonArray(type) ? type : ["object", "array"]
   const asObject = (): boolean => {
     const property = memberOf(properties, name)
     if (property !== undefined) return mayHave(property, rest, root, references)
@@ -128,7 +127,7 @@ const mayHave = (
   }
   const asArray = (): boolean => {
     if (!/^\d{1,9}$/.test(name)) return false
-    const item = isArray(prefixItems) ? prefixItems[Number(name)] : undefined
+    const item = isJsonArray(prefixItems) ? prefixItems[Number(name)] : undefined
     return mayHave(item ?? items, rest, root, references)
   }
   return (types.includes("object") && asObject()) || (types.includes("array") && asArray())

@@ -89,7 +89,7 @@ const INITIAL_CAPACITY = 1_024
 /** Postings per drain: with 21 bits of position and 32 of the word, a sort key is an exact double. */
 const POSITION = 2 ** 21
 
-/** A drain sorts the words in so many parts, one after the other, because sorting all at once would take long. */
+/** Parts in which a drain sorts the words, one after the other: sorting all of them without a pause would take long. */
 const SORTED_PARTS = 8
 
 /** Collects the postings of new inputs, and returns them by word. Takes 8 bytes per posting, and as much again while it is drained. */

@@ -12,7 +12,7 @@ import { isSubWord } from "./tokenize.ts"
  *
  * It is 1 if both have the same words, and 0 if they share none, or too little. Each of the example's other words has the mean weight of
  * the input's words, because only the words of the input are looked up. On short messages it finds more than BM25 with stems and without
- * stop words, and other than that in any language (docs/architecture/datasets.md). Its scores have an upper limit, those of BM25 have none.
+ * stop words, and other than that in any language (docs/architecture/datasets.md). Its scores have an upper limit, unlike scores of BM25.
  */
 
 /** The weight of a sub-word by that of a word that is as frequent. */

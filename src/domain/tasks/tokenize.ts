@@ -12,14 +12,14 @@ const MAX_CHARACTERS = 32_768
 /** Most values to read, objects and arrays included. Later ones are ignored. */
 const MAX_VALUES = 8_192
 
-/** If the texts are longer, so many parts of them are tokenized, evenly spread over their whole length. */
+/** Parts of longer texts that are tokenized, evenly spread over their whole length. */
 const PARTS = 16
 
 /** Runs of letters and digits, or single characters of scripts that do not separate words by spaces. */
 const WORDS =
   /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}]|[\p{L}\p{M}\p{N}]+/gu
 
-/** Marks that many people leave out: accents, and the points of Arabic and Hebrew. Those of kana make other letters. */
+/** Marks that many people leave out: accents, and the points of Arabic and Hebrew. The marks of kana make other letters. */
 const MARKS = /[[\p{Mn}&&[\p{Script=Inherited}\p{Script=Hebrew}\p{Script=Arabic}]]--[\u3099\u309A]]+/gv
 
 /** A word that has sub-words: it has letters, and no digits, whose neighbors mean nothing. */
@@ -37,7 +37,7 @@ const SUB_WORD_HANGUL = 2
  * - Words of its strings, at most `MAX_WORDS`, without regard to case and accents. A number, boolean or null is a word too, together with
  *   the name of its field.
  * - Sub-words, at most `MAX_SUB_WORDS`: the parts of three letters of each word of three letters and more, so that other forms of a word are
- *   near it. Those of a number are its sign and magnitude, so that numbers of one magnitude are near each other.
+ *   near it. The sub-words of a number are its sign and magnitude, so that numbers of one magnitude are near each other.
  *
  * Of more tokens, those with the lowest hashes count. So two long texts keep the same ones of their common words, from any place of the text.
  * Two words have the same hash once in 2^31 pairs, which does not matter for a ranking.

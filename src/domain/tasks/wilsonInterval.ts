@@ -98,7 +98,7 @@ const ALPHA = 0.05
 const EXPECTED_DIFFERENCE = 0.1
 
 /**
- * Bounds of the difference of two independent shares, first minus second, that hold at all looks together with 95 %: whoever looks after
+ * Bounds of the difference of two independent shares, first minus second, that hold at all looks together with 95 %: a reader who looks after
  * every answer and stops at the first bound above 0 is wrong one time in twenty at most. The interval for one look would be wrong far more
  * often. Source: the mixture sequential probability ratio test with a normal mixture (Robbins, 1970; Johari, Pekelis, Walsh, "Always Valid
  * Inference", 2015), with the variance of shares that have one success and one failure more, so that it is never 0.
@@ -127,14 +127,14 @@ interface RepeatedTrials {
   readonly squares: number
 }
 
-/** The variance between the examples of the share of agreeing answers. It includes what repeats of one example differ. */
+/** The variance between the examples of the share of agreeing answers. It includes the variance within repeats of one example. */
 const varianceBetween = ({ examples, repeats, squares, sum }: RepeatedTrials): number =>
   squares / (repeats * repeats * examples) - (sum / (repeats * examples)) ** 2
 
 /**
  * The score interval of a share over examples that were each answered several times. Answers to one example resemble each other, so they
- * count as fewer than they are: as many independent ones as would have the variance that was seen between the examples, at least one per
- * example (Korn and Graubard, "Confidence intervals for proportions with small expected number of positive counts estimated from survey
+ * count as fewer: as the number of independent answers that would have the observed variance between the examples, at least one per example
+ * (Korn and Graubard, "Confidence intervals for proportions with small expected number of positive counts estimated from survey
  * data", Survey Methodology 24, 1998, in Wilson's interval).
  */
 export const repeatedInterval = (trials: RepeatedTrials): Interval => {
@@ -148,8 +148,8 @@ export const repeatedInterval = (trials: RepeatedTrials): Interval => {
 }
 
 /**
- * The difference of the shares of two sides that answered the same examples several times, first minus second, with its interval: those of
- * both sides combined by the correlation of their shares, as in `pairedDifference` (Zou and Donner, "Construction of confidence limits about
+ * The difference of the shares of two sides that answered the same examples several times, first minus second, with its interval: the
+ * intervals of both sides, combined by the correlation of their shares, as in `pairedDifference` (Zou and Donner, "Construction of confidence limits about
  * effect measures", Statistics in Medicine 27, 2008). `products`: sum over the examples of the agreeing answers of one times the other.
  */
 export const repeatedDifference = ({

@@ -49,8 +49,8 @@ const Count = Schema.NullOr(
 )
 
 /**
- * `ExportTraceServiceResponse`, JSON encoding. Unknown fields are ignored, as OTLP requires. Names in snake case are those of the Protobuf
- * definition, which parsers of its JSON form take too.
+ * `ExportTraceServiceResponse`, JSON encoding. Unknown fields are ignored, as OTLP requires. Names in snake case are from the Protobuf
+ * definition, and parsers of its JSON form accept them too.
  */
 const PartialSuccess = Schema.Struct({
   rejectedSpans: Schema.optional(Count),

@@ -322,7 +322,7 @@ export const outcomeSpan = (
     readonly start: number
     readonly end: number
     readonly result: Schema.Json | undefined
-    /** Undefined: nobody claimed the step. */
+    /** Undefined: the step was not claimed. */
     readonly attempt: number | undefined
   }
 ): Span => ({

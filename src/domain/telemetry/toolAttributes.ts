@@ -1,6 +1,6 @@
 /**
- * Attributes of this service's own spans in the names that a tool reads, beside those of `SpanConventions`: what kind of span it is, and
- * its input and output, which tools show. Calls to models and executions of tools follow the GenAI conventions, which all of them read.
+ * Attributes of this service's own spans in the names that a tool reads, beside the attributes of `SpanConventions`: the kind of the span,
+ * its input and its output, which tools show. Calls to models and executions of tools follow the GenAI conventions, which all of them read.
  */
 import type { Attributes, Span } from "./Span.ts"
 import type { ScoreFormat } from "./TelemetryDestination.ts"

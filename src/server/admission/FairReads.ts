@@ -12,8 +12,8 @@ import { COUNTED_BYTES, setOrganization, UnsentResponses } from "./UnsentRespons
 import { WorkLimits } from "./WorkLimits.ts"
 
 /**
- * Permits that a read takes while other organizations send requests: their statements then wait behind those of half as
- * many reads on a connection (head-of-line blocking).
+ * Permits that a read takes while other organizations send requests: on a connection, their statements then wait behind
+ * half as many reads (head-of-line blocking).
  */
 const PERMITS_UNDER_CONTENTION = 2
 
@@ -121,7 +121,7 @@ export const makeFairReads: Effect.Effect<FairReads, never, LimitUse | UnsentRes
         turns.charge(org_id, MILLIS_PER_REQUEST)
         return write
       })
-    /** Runs a read in turns, and charges its organization for what it took, whether it succeeds or not. */
+    /** Runs a read in turns, and charges its organization for the time it took, whether it succeeds or not. */
     const chargedRead = <E, R>(
       org_id: OrgId,
       read: Effect.Effect<HttpServerResponse.HttpServerResponse, E, R>

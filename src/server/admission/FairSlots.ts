@@ -19,9 +19,9 @@ export interface FairSlots<Key, A extends object> {
 export const makeFairSlots = <Key, A extends object>(options: {
   readonly max: number
   readonly end: (holder: A) => void
-  /** Whether a key may have to give up a slot. Default: each may. */
+  /** Whether a slot of a key can be revoked. Default: every slot. */
   readonly mayLose?: (key: Key) => boolean
-  /** The holder that a key gives up first. Default: the newest. */
+  /** The holder of a key that loses its slot first. Default: the newest. */
   readonly firstToEnd?: (holders: ReadonlyArray<A>) => A | undefined
 }): FairSlots<Key, A> => {
   const { end, firstToEnd, max, mayLose } = options

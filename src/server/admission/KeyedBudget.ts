@@ -1,6 +1,6 @@
 /**
- * A budget that keys share, such as organizations: how much of something each of them has in use now, and whether more fits. What does not
- * fit is refused and does not wait. Plain and synchronous; keys that use nothing take no memory.
+ * A budget that keys share, such as organizations: the amount that each of them has in use now, and whether more fits. An
+ * amount that does not fit is refused and does not wait. Plain and synchronous; keys that use nothing take no memory.
  */
 export class KeyedBudget<Key> {
   readonly #perKey: number
@@ -20,17 +20,17 @@ export class KeyedBudget<Key> {
     this.#total = total
   }
 
-  /** What all keys have in use. */
+  /** The amount that all keys have in use. */
   get inUse(): number {
     return this.#inUse
   }
 
-  /** What a key has in use. */
+  /** The amount that a key has in use. */
   inUseBy(key: Key): number {
     return this.#amounts.get(key) ?? 0
   }
 
-  /** Whether a key may use so much more. */
+  /** Whether a key may use this amount more. */
   fits(key: Key, amount = 1): boolean {
     return this.#inUse + amount <= this.#total && this.inUseBy(key) + amount <= this.#perKey
   }

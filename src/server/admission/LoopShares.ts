@@ -7,7 +7,7 @@ export interface LoopTime {
   readonly now: () => number
   /** Milliseconds for which the loop was not idle, since it started. */
   readonly busyMillis: () => number
-  /** Runs a function once, after so many milliseconds. Returns a function that cancels it. */
+  /** Runs a function once, after a delay in milliseconds. Returns a function that cancels it. */
   readonly after: (millis: number, run: () => void) => () => void
 }
 
@@ -65,8 +65,8 @@ interface Account extends Use {
 const decayed = ({ at, millis }: Use, now: number): number => millis * Math.exp((at - now) / USE_MILLIS)
 
 /**
- * The use of the event loop by keys, such as organizations or client addresses, and the debt of those that use more than
- * their share. A charge becomes a debt only as far as the loop is contended: it is busy, and other keys use it too. Under
+ * The use of the event loop by keys, such as organizations or client addresses, and the debt of keys that use more than
+ * their share. A charge becomes a debt only while the loop is contended: it is busy, and other keys use it too. Under
  * full throttling a key then gets a quarter of the loop. Debts count only while the loop is contended, so a replica with
  * little load holds back no request.
  */

@@ -25,7 +25,7 @@ const CHECK_MILLIS = 100
 export interface LoopTurns {
   /** Waits for the next turn of a key. */
   readonly take: (key: string) => Effect.Effect<void>
-  /** Waits for the next turn of a key; false if it did not come within so many milliseconds. */
+  /** Waits for the next turn of a key; false if it did not come within this time in milliseconds. */
   readonly takeWithin: (key: string, millis: number) => Effect.Effect<boolean>
   /** Charges a key for work that was done for it outside of its turns. */
   readonly charge: (key: string, millis: number) => void
@@ -49,7 +49,7 @@ const RequestOrder = Context.Reference<number>("countersign/server/concurrency/R
   defaultValue: () => 0
 })
 
-/** Gives all slices of a request the place of its first one: they come before those of requests that start later. */
+/** Gives all slices of a request the place of its first one: they come before the slices of later requests. */
 export const inOrder = <A, E, R>(request: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
   Effect.withFiber((fiber) =>
     fiber.getRef(RequestOrder) === 0 ? Effect.provideService(request, RequestOrder, ++lastOrder) : request

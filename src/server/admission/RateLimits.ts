@@ -71,7 +71,7 @@ export class RateLimits extends Context.Service<
     readonly admitEndUserAddress: (address: string) => Effect.Effect<void, RateLimited>
     /**
      * Counts feedback of an end user against its token, and against its organization. The limits are apart from the limits of API keys, so that
-     * browsers cannot use up what the organization's servers may send.
+     * browsers cannot use up the limits of the organization's servers.
      */
     readonly admitEndUserFeedback: (
       token: Pick<FeedbackToken, "id" | "org_id">

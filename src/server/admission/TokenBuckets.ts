@@ -19,7 +19,7 @@ export interface TokenBuckets {
    * nothing is taken.
    */
   readonly reserve: (name: string, now: number, maxWaitMillis: number) => number | undefined
-  /** Takes so many tokens, also if they are not there yet; a negative number gives tokens back. */
+  /** Takes tokens, also more than there are; a negative number gives tokens back. */
   readonly charge: (name: string, count: number, now: number) => void
 }
 

@@ -14,7 +14,7 @@ export interface NamedRate {
   readonly windowSeconds: number
   /** The detail of a refusal. */
   readonly detail: string
-  /** Whether responses name the limit and what is left of it. Default false. */
+  /** Whether responses name the limit and its rest. Default false. */
   readonly isReported?: boolean
   /** Whether the metrics note how near a name has come to the limit. Default true. Refusals always count. */
   readonly isNoted?: boolean

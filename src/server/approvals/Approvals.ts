@@ -70,7 +70,7 @@ export class Approvals extends Context.Service<
     readonly get: (id: ApprovalId) => Effect.Effect<Approval, NotFound, Authorized<"approvals.read">>
     /**
      * Approves or rejects a pending approval. Of concurrent decisions exactly one closes it: a rejection, or the approval that completes
-     * the quorum; approvals before that are recorded as votes, of which none is lost. The same decision by the same actor is idempotent.
+     * the quorum; approvals before that are recorded as votes, and none is lost. The same decision by the same actor is idempotent.
      * A decision after the deadline is refused, whether or not the deadline worker has run. With a `grant`, approval and grant are made
      * together or not at all.
      */
@@ -276,7 +276,7 @@ type GrantOf<E> = (
   at: { readonly isDecided: boolean; readonly now: Timestamp }
 ) => Effect.Effect<Grant | undefined, E>
 
-/** What is decided under the lock only: the counter-proposal of a rejection, and the grant of an approval. */
+/** The parts that are decided under the lock only: the counter-proposal of a rejection, and the grant of an approval. */
 interface Extras<E> {
   readonly proposal?: Proposal | undefined
   readonly grantOf?: GrantOf<E> | undefined

@@ -48,7 +48,7 @@ const MAX_BATCH = 64
 
 /**
  * Counters of an organization; a step that needs a further one does not fit. Replicas count them every minute, so that together they can
- * exceed it by those of a minute.
+ * exceed it by the counters of a minute.
  */
 export const MAX_COUNTERS = 100_000
 const RECOUNT_MILLIS = 60_000
@@ -163,7 +163,7 @@ export class BudgetCounters extends Context.Service<
           Effect.map(find({ org_id, digest }), (state) => [digest, state] as const)
         )
 
-      /** Finds counters, and locks those that exist or may be made. */
+      /** Finds counters, and locks them if they exist or may be created. */
       const lockAll = Effect.fnUntraced(function* (
         org_id: OrgId,
         digests: ReadonlyArray<string>,
@@ -210,7 +210,7 @@ export class BudgetCounters extends Context.Service<
         }
       }
 
-      /** Evaluates the lists until all counters that decide are known: each further evaluation knows those of at least one more rule. */
+      /** Evaluates the lists until all counters that decide are known: each further evaluation adds the counters of at least one more rule. */
       const ruleWithCounters = Effect.fnUntraced(function* (
         list: RuleList,
         step: RuleInput,

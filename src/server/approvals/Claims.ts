@@ -64,7 +64,7 @@ import { Tickets } from "./Tickets.ts"
 /** Leases that one read of `expireLeases` returns. */
 const LEASE_BATCH = 1_000
 
-/** Concurrent writes of `expireLeases`: those of one statement. */
+/** Concurrent writes of `expireLeases`: as many as one statement takes. */
 const LEASE_CONCURRENCY = 64
 
 type ClaimError = NotFound | SessionOfAnotherKey | SessionClosed | StepNotAllowed | StepAlreadyClaimed
@@ -83,7 +83,7 @@ export interface LeaseRun {
 
 /**
  * Claims: an allowed step is executed by one caller, once. `Steps.check` claims in its own statement, and `Steps.complete` ends a claim with
- * the outcome. The states are those of `domain/approvals/Execution.ts`, stored with the step.
+ * the outcome. `domain/approvals/Execution.ts` defines the states, which are stored with the step.
  */
 export class Claims extends Context.Service<
   Claims,
@@ -109,7 +109,7 @@ export class Claims extends Context.Service<
       request: PageRequest<ClaimId> & ExecutionFilter
     ) => Effect.Effect<Page<Execution, ClaimId>, never, Authorized<"approvals.read">>
     readonly get: (id: ClaimId) => Effect.Effect<Execution, NotFound, Authorized<"approvals.read">>
-    /** Records what a person found about an unknown execution, or allows another attempt. Of concurrent resolutions one succeeds. */
+    /** Records the finding of a person about an unknown execution, or allows another attempt. Of concurrent resolutions one succeeds. */
     readonly resolve: (
       id: ClaimId,
       request: ResolveRequest

@@ -83,7 +83,7 @@ export class DecisionWaits extends Context.Service<
               if (facts !== undefined) facts.waits = true
               const key = { org_id, key_id: actor.id }
               const woken = yield* waits.next(key, session_id, Math.min(left, recheck))
-              // At the end of its time nothing has changed, but for a lost signal, for which the client's next request makes up.
+              // At the end of its time nothing has changed, unless a signal was lost: the client's next request makes up for that.
               if (woken !== "changed" && (woken !== "unsignalled" || left <= recheck)) break
               current = yield* ask
               recheck = RECHECK_MILLIS

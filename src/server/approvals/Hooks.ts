@@ -178,7 +178,7 @@ const make = Effect.gen(function* () {
 
   /**
    * Asks about a call under the first of its steps that has neither another content nor an outcome: a coding agent does not repeat a call
-   * that ended, but model servers number the calls of each response anew. Undefined if its ID or name cannot be a step's.
+   * that ended, but model servers number the calls of each response from the start. Undefined if its ID or name cannot be a step's.
    */
   const checkStep = Effect.fnUntraced(function* (
     session_id: SessionId,

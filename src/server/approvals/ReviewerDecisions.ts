@@ -40,7 +40,8 @@ import { StoreClock } from "../store/StoreClock.ts"
 import { hasRow } from "../store/rows.ts"
 import { type MeasuredReviewer, readDecided } from "./ReviewerDecisions/decidedRows.ts"
 import { MAX_REFUSALS, readFacts } from "./ReviewerDecisions/facts.ts"
-import { Reviewers, type ReviewerReply } from "./Reviewers.ts"
+import { Reviewers } from "./Reviewers.ts"
+import type { ReviewerReply } from "./Reviewers/askModel.ts"
 import { markWrong } from "./ReviewerDecisions/markWrong.ts"
 import { findAnswer, readCounts } from "./Reviewers/answerRows.ts"
 import { findReviewer } from "./Reviewers/rows.ts"
@@ -77,7 +78,7 @@ export interface ReviewedAnswer extends MeasuredReviewer {
   /** The part of the rule under which it was asked. */
   readonly rule: RuleReviewer
   readonly reply: ReviewerReply
-  /** The decision that the answer makes, and what is stored with it; undefined: people decide. */
+  /** The decision that the answer makes, and the values stored with it; undefined: people decide. */
   readonly decided: { readonly model: ModelDecision; readonly review: StepReview } | undefined
 }
 
@@ -110,7 +111,7 @@ export class ReviewerDecisions extends Context.Service<
       task_id: TaskId,
       answer_id: ReviewerAnswerId
     ) => Effect.Effect<ReviewerAnswer, NotFound, Authorized<"approvals.decide">>
-    /** Compares what people have decided about a tool with the answers of reviewers, and stops those that have lost their right by it. */
+    /** Compares decisions of people about a tool with the answers of reviewers, and stops reviewers that have lost their right by it. */
     readonly check: (org_id: OrgId, tool: string) => Effect.Effect<void>
   }
 >()("countersign/server/approvals/ReviewerDecisions") {

@@ -1,4 +1,4 @@
-import { Context, DateTime, Effect, Layer, Schema } from "effect"
+import { Context, DateTime, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import {
   DEFAULT_MAX_ERROR,
@@ -20,11 +20,11 @@ import {
 } from "../../domain/approvals/suggestRules.ts"
 import { fitsBudgets } from "../../domain/approvals/BudgetMeter.ts"
 import type { ApprovalId, KeyId, OrgId } from "../../domain/Ids.ts"
-import { JsonValue } from "../../domain/json/JsonValue.ts"
 import type { Timestamp } from "../../domain/Time.ts"
 import { nextTurn } from "../admission/LoopTurns.ts"
 import { Rules } from "./Rules.ts"
 import { type DecidedStep, readDecisions } from "./RuleSuggestions/readDecisions.ts"
+import { parseArguments } from "./parseArguments.ts"
 
 /** Decisions that are evaluated in one turn at the event loop. */
 const SLICE_DECISIONS = 25
@@ -112,8 +112,6 @@ interface SampledDecision extends TimedDecision {
     /** The current rules have conditions, and the step's arguments are too large to be looked into. */
     | "unknown"
 }
-
-const parseArguments = Schema.decodeUnknownSync(Schema.fromJsonString(JsonValue))
 
 const toSample = (current: CompiledRules, decision: DecidedStep, decided_by: KeyId): SampledDecision => {
   const { arguments: text, arguments_bytes, decided_at, outcome, requested_at } = decision

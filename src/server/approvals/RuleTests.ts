@@ -1,4 +1,4 @@
-import { Context, DateTime, Effect, Layer, Option, Schema, type Scope, Stream } from "effect"
+import { Context, DateTime, Effect, Layer, Option, type Scope, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import { DEFAULT_TEST_DAYS, MAX_RULE_TESTS, type TestApprovalRules } from "../../api/ApprovalRules.ts"
 import { Authorized } from "../../api/Authorization.ts"
@@ -16,7 +16,6 @@ import { appendEntries, type BudgetUse, compactUse, timeOf } from "../../domain/
 import { makeNumberFinder } from "../../domain/approvals/findNumbers.ts"
 import { findRuleWarnings } from "../../domain/approvals/ruleWarnings.ts"
 import type { OrgId } from "../../domain/Ids.ts"
-import { JsonValue } from "../../domain/json/JsonValue.ts"
 import { KeyedBudget } from "../admission/KeyedBudget.ts"
 import { LoopTurns } from "../admission/LoopTurns.ts"
 import type { Timestamp } from "../../domain/Time.ts"
@@ -32,6 +31,7 @@ import {
   type StepCursor,
   type StepOfPage
 } from "./RuleTests/readSteps.ts"
+import { parseArguments } from "./parseArguments.ts"
 
 /** Longest slice of evaluations, in milliseconds, between two turns at the event loop. */
 const SLICE_MILLIS = 8
@@ -141,8 +141,6 @@ interface TestDeps {
   readonly readArguments: (step: StepOfPage) => Effect.Effect<string | null>
 }
 
-const parseArguments = Schema.decodeUnknownSync(Schema.fromJsonString(JsonValue))
-
 /** A test of rules, between its pages. */
 const startTest = ({ compiled, rules }: PreparedRules, { readArguments, turn }: TestDeps) => {
   const tally = makeRuleTestTally()
@@ -176,7 +174,7 @@ const startTest = ({ compiled, rules }: PreparedRules, { readArguments, turn }: 
     // Rules that ask leave the step to the grant or the counter-proposal that allowed it.
     const asks = ruling.effect === "require_approval"
     const isAllowedBefore = step.was_allowed_before && asks
-    // Rules with a reviewer leave it to the model that decided: it does not ask anew for a test.
+    // For rules with a reviewer, the recorded decision of the model counts: a test does not ask it again.
     const isLeftToModel = step.was_decided_by_model && asks && ruling.reviewer !== undefined
     const effect = isLeftToModel ? recordedEffect(step.decision) : isAllowedBefore ? "allow" : ruling.effect
     const finding = tally.add({ decision: step.decision, approval }, { effect })

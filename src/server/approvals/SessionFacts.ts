@@ -43,7 +43,7 @@ export class SessionFacts extends Context.Service<
     readonly find: (org_id: OrgId, session_id: SessionId) => Effect.Effect<SessionFact | undefined>
     /**
      * Fails unless the caller may submit steps in the session: it is the caller's own, or shared. Returns whether it is the caller's own, as far
-     * as it is known: whoever reads the session afterwards finds that there is none.
+     * as it is known: a later read of the session finds that there is none.
      */
     readonly requireWritable: (
       principal: Principal,

@@ -60,7 +60,7 @@ export class SessionSignals extends Context.Service<
     /** Subscribes until the scope closes. A replica receives its own signals twice: directly, and by NOTIFY if it sends one. */
     readonly subscribe: (follower: SessionFollower) => Effect.Effect<void, never, Scope.Scope>
     /**
-     * Asks the other replicas for their signals. Call it when a client has been added to those that wait for signals. Most calls do
+     * Asks the other replicas for their signals. Call it when another client waits for signals. Most calls do
      * nothing, because an announcement holds for some time.
      */
     readonly announce: () => void

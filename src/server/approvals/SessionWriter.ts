@@ -61,7 +61,7 @@ const MAX_BATCH = 64
  */
 const MAX_TEXT = 65_536
 
-/** What became of a write. */
+/** The result of a write. */
 export type WriteOutcome =
   | { readonly _tag: "Written"; readonly written: Written }
   /** The session already has the new step. */
@@ -82,7 +82,7 @@ export class SessionWriter extends Context.Service<
     ) => Effect.Effect<A, E, R>
     /**
      * Writes a change and all that is recorded with it. Without a lock: if its premises hold, else nothing. `isLocked`: the caller's
-     * transaction has locked the session, and has read under the lock what the change follows from.
+     * transaction has locked the session, and has read the premises under the lock.
      */
     readonly write: (write: SessionWrite, isLocked: boolean) => Effect.Effect<WriteOutcome>
     /** Reads a saved step with all that its decision depends on, without locks; undefined if there is none. */

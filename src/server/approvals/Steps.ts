@@ -156,7 +156,7 @@ export class Steps extends Context.Service<
           Option.isNone(session) ? notFound("session") : Effect.succeed(session.value)
         )
 
-      /** Decides and saves a step, or resumes the one that the session has. `session` is locked; without it, undefined: it must be. */
+      /** Decides and saves a step, or resumes a saved one. `session` is locked. Undefined: it needs the session's lock. */
       const checkWith = Effect.fnUntraced(function* (
         principal: Principal,
         session_id: SessionId,
@@ -182,7 +182,7 @@ export class Steps extends Context.Service<
         let now = yield* clock.now
         const by = { org_id, session_id, key_id: principal.actor.id, now }
         const ruled = yield* budgets.rule(list, { ...step, arguments: request.arguments }, by, isLocked)
-        // A person gave them to the session's own keys, also if others take part in it.
+        // Proposals and grants are for the session's own keys, also if other keys take part in it.
         const advance =
           isLocked && isOwn
             ? yield* takeAdvance(principal, session_id, request, session, ruled.ruling, now)
@@ -307,7 +307,7 @@ export class Steps extends Context.Service<
             const claim = yield* claimSaved(key, saved, answer, by)
             return claim === undefined ? undefined : withClaim(key, saved, answer, claim)
           }
-          // Who claimed it alone may execute it. After a person has allowed another attempt, a claim may follow.
+          // Only the owner of the claim may execute it. After a person has allowed another attempt, a claim may follow.
           if (saved.execution !== null && saved.execution.state !== "retryable")
             return yield* refuseClaim(
               sql,
@@ -316,7 +316,7 @@ export class Steps extends Context.Service<
             )
         }
         if (answer.decision === saved.last_decision) return answer
-        // A pending approval can be decided until the write, but for the lock; a closed one never changes.
+        // Without the lock a pending approval can be decided before the write; a closed one never changes.
         if (!isLocked && saved.approval?.status === "pending" && ruling.effect !== "reject") return undefined
         const outcome = yield* writer.write(
           {
@@ -347,7 +347,7 @@ export class Steps extends Context.Service<
       ) {
         if (found.last_decision === "reject") return yield* stepNotAllowed
         const stored = readArguments(sql, key.org_id, key.session_id, key.step_id)
-        // First, since a window that is closed locks rows which others wait for, and new rules take time to compile.
+        // First, because new rules take time to compile, and closing a window locks rows that others wait for.
         const ruling = yield* rules.evaluate(key.org_id, found, stored)
         const saved = yield* withoutPassedWindows(key, found, true, now)
         if (saved === undefined) return yield* stepNotFound
@@ -424,7 +424,7 @@ export class Steps extends Context.Service<
           )
         )
 
-      /** Errors of tools are shown to people, and often contain what the tool was called with. */
+      /** Errors of tools are shown to people, and often contain the tool's arguments. */
       const redactError = Effect.fnUntraced(function* (org_id: OrgId, report: OutcomeReport) {
         const { error = null } = report
         return error === null
@@ -457,7 +457,7 @@ export class Steps extends Context.Service<
               : Effect.tap(
                   checkWith(principal, session_id, submitted, texts, options, review, isOwn, undefined),
                   (answer) =>
-                    // Not under the session's lock, where a repeated step is compared by it.
+                    // Before the session is locked: a repeated step is compared by its digest under the lock.
                     answer === undefined ? Effect.andThen(texts.digestWith(step), nextTurn) : Effect.void
                 )
           )

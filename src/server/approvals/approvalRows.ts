@@ -20,12 +20,12 @@ import {
 import type { CounterProposal } from "../../domain/approvals/CounterProposal.ts"
 import type { StoredProposal } from "../../domain/approvals/StoredProposal.ts"
 import { ApprovalId, KeyId, OrgId, SessionId, StepId, TaskId } from "../../domain/Ids.ts"
-import { JsonValue } from "../../domain/json/JsonValue.ts"
 import { formatTimestamp, TimestampFromDate } from "../../domain/Time.ts"
 import { lockOnNode } from "../store/Cluster.ts"
 import { onlyOrganization } from "../store/onlyOrganization.ts"
 import { textArray } from "../store/pgArrays.ts"
 import { rowsOf } from "../store/rows.ts"
+import { parseArguments } from "./parseArguments.ts"
 
 /** A vote as JSON in a row: the time is text, and the keys that made the voter's key are stored with it. */
 const StoredVote = Schema.Struct({ ...Vote.fields, voted_at: Schema.String, makers: Schema.Array(KeyId) })
@@ -241,8 +241,6 @@ const proposalColumns = (proposal: StoredProposal | null) => ({
 
 /** The columns of an approval without a proposal. */
 export const withoutProposal = proposalColumns(null)
-
-const parseArguments = Schema.decodeUnknownSync(Schema.fromJsonString(JsonValue))
 
 /** A row as the API returns it. */
 export const toApproval = (row: ApprovalRow): Approval => {

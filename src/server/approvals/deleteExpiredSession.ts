@@ -17,7 +17,7 @@ const sessionRows = rowsOf(Schema.Struct({ session_id: SessionId }))
  * Deletes the oldest expired sessions of an organization. The age of a session is that of its last event, or of itself
  * if it has none. One with a pending approval stays until that is decided or expires, and one with a
  * claimed step until its outcome is reported or unknown. Sessions are in the order of their
- * time in the primary key; those that are older and still in use are few, because an organization has a limit of open
+ * time in the primary key; older sessions that are still in use are few, because an organization has a limit of open
  * ones.
  */
 export const deleteExpiredSession = Effect.fnUntraced(function* (

@@ -45,9 +45,10 @@ export const ExecutionJson = Schema.Struct({
   )
 })
 
-const millis = (column: string) => `(extract(epoch FROM ${column}) * 1000)::float8`
+/** SQL of a time in milliseconds since the Unix epoch. */
+export const millis = (column: string) => `(extract(epoch FROM ${column}) * 1000)::float8`
 
-/** An SQL expression for an `ExecutionJson` over the table `step`; null: nobody has claimed the step. */
+/** An SQL expression for an `ExecutionJson` over the table `step`; null: the step is not claimed. */
 export const executionJson = `CASE WHEN step.claim_id IS NOT NULL THEN json_build_object(
     'state', step.execution,
     'claim_id', step.claim_id,
@@ -89,7 +90,7 @@ export const executionColumns = columns.join(", ")
 /** Assigns the columns from a table of an `unnest`. */
 export const assignExecution = columns.map((column) => `${column} = n.${column}`).join(", ")
 
-/** A step whose execution changes; null: nobody has claimed it. */
+/** A step whose execution changes; null: it is not claimed. */
 export interface ExecutionChange {
   readonly from: ExecutionRecord | null
   readonly to: ExecutionRecord | null

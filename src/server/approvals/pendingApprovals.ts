@@ -18,12 +18,12 @@ export const MAX_COUNTED_APPROVALS = 100_000
 /** How often the pending approvals are counted, however often metrics are read. */
 const EVERY = "1 minute"
 
-/** What can close an approval, with each outcome. */
+/** The causes that can close an approval, each with either outcome. */
 const sources = ["human", "timeout", "session_closed"] as const
 const outcomes = ["allow", "reject"] as const
 
 /**
- * The pending approvals of all organizations, those that are due first up to a limit, and the seconds that the oldest of them has waited.
+ * The number of pending approvals of all organizations, up to a limit, and the age of the oldest in seconds.
  * Reads an index that has pending approvals only. Names no organization, because it is for the operator.
  */
 export const readPendingApprovals = (sql: SqlClient.SqlClient, now: Statement.Fragment) =>

@@ -66,7 +66,7 @@ export interface ProposalUse {
 }
 
 /**
- * The proposal that allows a step: of those with its arguments, the first to expire whose proposer may answer for the question. The
+ * The proposal that allows a step: it has the arguments of the step, its proposer may answer the question, and it expires first. The
  * proposer's key must still be able to decide: a revoked key's proposals allow nothing.
  */
 export const findProposal = (

@@ -50,7 +50,7 @@ const ReleaseRow = Schema.Struct({
 
 const releaseRows = rowsOf(ReleaseRow)
 
-/** The newest releases of a task, newest first, with the counts of their comparisons. A rollback has those of the release that it restored. */
+/** The newest releases of a task, newest first, with the counts of their comparisons. A rollback has the counts of the release that it restored. */
 export const historyStatement = (sql: SqlClient.SqlClient, org_id: OrgId, task_id: TaskId) => sql`
   SELECT
     releases.release_id, releases.created_at, releases.provider,

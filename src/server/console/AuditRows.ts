@@ -105,7 +105,7 @@ const decidedRows = rowsOf(
   })
 )
 
-/** Reads what a page of entries is about, one statement for each kind of record that the principal may read. */
+/** Reads the records that a page of entries is about, one statement for each kind of record that the principal may read. */
 const readTargets = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   { org_id, scopes }: Principal,

@@ -65,7 +65,7 @@ export class ConsoleDeliveries extends Context.Service<
     }) => Effect.Effect<BatchLogPage, never, Authorized<"org_config.read">>
     /** The health of every endpoint. */
     readonly health: Effect.Effect<ReadonlyArray<EndpointHealth>, never, Authorized<"org_config.read">>
-    /** Counts what a replay of the period would queue. */
+    /** Counts the deliveries that a replay of the period would queue. */
     readonly countFailed: (
       period: FailedPeriod
     ) => Effect.Effect<FailedCount, never, Authorized<"org_config.read">>

@@ -177,6 +177,14 @@ export class ConsoleSessions extends Context.Service<
         const idleSince = (now: Timestamp): Date =>
           Duration.isZero(idle) ? BEFORE_ALL : toDate(DateTime.subtractDuration(now, idle))
 
+        /** The condition that a session is open, and its key usable. */
+        const isOpen = (now: Timestamp) => sql`
+          console_sessions.expires_at > ${toDate(now)}::timestamptz
+          AND last_active_at > ${idleSince(now)}::timestamptz
+          AND api_keys.revoked_at IS NULL
+          AND (api_keys.expires_at IS NULL OR api_keys.expires_at > ${toDate(now)}::timestamptz)
+        `
+
         const check = Effect.gen(function* () {
           const sessions = watch.sessions()
           if (sessions.length === 0) return 0
@@ -213,10 +221,7 @@ export class ConsoleSessions extends Context.Service<
             JOIN organizations USING (org_id)
           WHERE org_id = ${token.org_id}
             AND console_sessions.digest = ${token.digest}
-            AND console_sessions.expires_at > ${toDate(now)}::timestamptz
-            AND last_active_at > ${idleSince(now)}::timestamptz
-            AND api_keys.revoked_at IS NULL
-            AND (api_keys.expires_at IS NULL OR api_keys.expires_at > ${toDate(now)}::timestamptz)
+            AND ${isOpen(now)}
         `
             )
             .pipe(Effect.orDie)
@@ -319,7 +324,7 @@ export class ConsoleSessions extends Context.Service<
             from,
             providerSession
           ) {
-            // A person who was just admitted has access: the session is found.
+            // Cannot fail: the person was just admitted, so the session is found.
             return yield* Effect.orDie(
               start(org_id, { id: key_id, name }, from, { by: "single sign-on" }, providerSession)
             )
@@ -366,10 +371,7 @@ export class ConsoleSessions extends Context.Service<
               WHERE org_id = ${org_id}
                 ${isOwn ? sql`AND key_id = ${actor.id}` : sql.literal("")}
                 ${beforeCursor(sql, "session_id", request.cursor)}
-                AND console_sessions.expires_at > ${toDate(now)}::timestamptz
-                AND last_active_at > ${idleSince(now)}::timestamptz
-                AND api_keys.revoked_at IS NULL
-                AND (api_keys.expires_at IS NULL OR api_keys.expires_at > ${toDate(now)}::timestamptz)
+                AND ${isOpen(now)}
               ORDER BY session_id DESC
               LIMIT ${rowLimit(request)}
             `)

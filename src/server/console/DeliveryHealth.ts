@@ -2,7 +2,7 @@ import { Context, DateTime, Effect, Layer, Schema } from "effect"
 import { SqlClient } from "effect/sql"
 import { Authorized } from "../../api/Authorization.ts"
 import { HEALTH_HOURS, type HealthBucket } from "../../api/Console.ts"
-import { type Timestamp, TimestampFromDate, toDate } from "../../domain/Time.ts"
+import { TimestampFromDate, toDate } from "../../domain/Time.ts"
 import { rowsOf } from "../store/rows.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
@@ -27,7 +27,9 @@ export class DeliveryHealth extends Context.Service<
       return DeliveryHealth.of({
         hourly: Effect.fn("DeliveryHealth.hourly")(function* (destination_id) {
           const { org_id } = yield* Authorized("org_config.read")
-          const from = DateTime.subtract(hourOf(yield* clock.now), { hours: HEALTH_HOURS - 1 })
+          const from = DateTime.subtract(DateTime.startOf(yield* clock.now, "hour"), {
+            hours: HEALTH_HOURS - 1
+          })
           const rows = yield* bucketRows.all(sql`
             SELECT date_trunc('hour', started_at) AS at,
               count(*) FILTER (WHERE error IS NULL)::int AS delivered,
@@ -57,8 +59,6 @@ export class DeliveryHealth extends Context.Service<
 }
 
 const emptyBucket = { delivered: 0, failed: 0, median_ms: null, slow_ms: null }
-
-const hourOf = (at: Timestamp): Timestamp => DateTime.startOf(at, "hour")
 
 const bucketRows = rowsOf(
   Schema.Struct({

@@ -32,7 +32,7 @@ export class Overview extends Context.Service<
     readonly deliveries: (
       period: OverviewPeriod
     ) => Effect.Effect<DeliveryOverview, never, Authorized<"org_config.read">>
-    /** What needs a person now, of what the principal may read. */
+    /** The conditions that need a person now and that the principal may read. */
     readonly alerts: (principal: Principal) => Effect.Effect<Alerts>
   }
 >()("countersign/server/console/Overview") {

@@ -180,7 +180,7 @@ const Pending = Schema.fromJsonString(
 )
 type Pending = typeof Pending.Type
 
-/** One of the secrets of a sign-in. Each is of no use to find another. */
+/** One of the secrets of a sign-in. None of them reveals another. */
 const derive = (secret: string, purpose: "state" | "nonce" | "verifier"): string =>
   createHmac("sha256", secret).update(purpose).digest("base64url")
 
@@ -189,7 +189,7 @@ const RETURN_PATH = /^\/(?!\/)[\w\-./~?=&%+:,]{0,500}$/u
 
 export const safeReturnPath = (path: string): string => (RETURN_PATH.test(path) ? path : "/")
 
-/** Who a failed sign-in is about; null: the person, who took too long or did not sign in. */
+/** The side at fault for a failed sign-in; null: none, the person took too long or did not sign in. */
 const faultOf: Readonly<Record<SignInFailed["reason"], "provider" | "person" | null>> = {
   unavailable: "provider",
   invalid: "provider",
@@ -248,8 +248,8 @@ const make = Effect.fnUntraced(function* (settings: SingleSignOnSettings, public
     )
 
   /**
-   * The endpoints that the provider names. Those on the issuer's own host may be anywhere, because the operator chose it; others must be
-   * public addresses, as of webhooks.
+   * The endpoints that the provider names. Endpoints on the issuer's host may have any address, because the operator chose it; others
+   * must have public addresses, like webhooks.
    */
   const vetEndpoints = Effect.fnUntraced(function* (server: oauth.AuthorizationServer) {
     const named = [server.token_endpoint, server.jwks_uri, server.userinfo_endpoint]
@@ -325,7 +325,7 @@ const make = Effect.fnUntraced(function* (settings: SingleSignOnSettings, public
     return claims
   })
 
-  /** Exchanges the code, and returns the claims of the ID token and, for those that it does not have, of the userinfo endpoint. */
+  /** Exchanges the code, and returns the claims of the ID token, and missing ones from the userinfo endpoint. */
   const exchange = Effect.fnUntraced(function* (
     server: oauth.AuthorizationServer,
     { secret }: Pending,
@@ -343,7 +343,7 @@ const make = Effect.fnUntraced(function* (settings: SingleSignOnSettings, public
       )
     )
     const tokens = yield* call("reading the token response", async () => {
-      // Of this endpoint, only a client that was not authenticated gets 401 (RFC 6749, section 5.2).
+      // This endpoint responds with 401 only if it does not accept the client (RFC 6749, section 5.2).
       if (response.status === 401) throw new ClientRefused()
       return oauth.processAuthorizationCodeResponse(server, client, response, {
         expectedNonce: derive(secret, "nonce"),
@@ -356,7 +356,7 @@ const make = Effect.fnUntraced(function* (settings: SingleSignOnSettings, public
     const { groupsClaim } = settings
     if (!lacksClaims(claims, groupsClaim) || server.userinfo_endpoint === undefined) return claims
     const reading = readUserinfo(server, tokens, claims.sub)
-    // Without groups nobody has access; a name and an address may be missing.
+    // Without groups a person has no access; a name and an address may be missing.
     const userinfo = yield* hasGroups(claims, groupsClaim)
       ? Effect.orElseSucceed(reading, () => ({}))
       : reading
@@ -367,7 +367,7 @@ const make = Effect.fnUntraced(function* (settings: SingleSignOnSettings, public
     return complete
   })
 
-  /** Fails for a person whom the provider has authenticated. The log says who it was, and what their access was decided by. */
+  /** Fails for a person whom the provider has authenticated. The log has the subject, and the claims that decided about the access. */
   const refuse = (
     { groups, isEmailVerified, subject }: VerifiedPerson,
     reason: RefusedPerson,
@@ -433,7 +433,7 @@ const make = Effect.fnUntraced(function* (settings: SingleSignOnSettings, public
     return { cookie: Redacted.make(cookie, { label: "SignInCookie" }), location: location.toString() }
   })
 
-  /** Records that the response to a sign-in is used. False: it was before, on whichever replica. */
+  /** Records that the response to a sign-in is used. False: it was used before, on any replica. */
   const useOnce = Effect.fnUntraced(function* (state: string) {
     const now = yield* storeClock.now
     // Twice the lifetime: the clocks that measure it may differ.
@@ -464,7 +464,7 @@ const make = Effect.fnUntraced(function* (settings: SingleSignOnSettings, public
     const parameters = yield* call("reading the response", async () =>
       oauth.validateAuthResponse(server, client, response, derive(pending.secret, "state"))
     )
-    // Not only by the provider's own record of used codes.
+    // Does not rely on the provider's record of used codes.
     if (!(yield* useOnce(derive(pending.secret, "state")))) return yield* expired
     const claims = yield* exchange(server, pending, parameters)
     const person = personOf(claims, settings)

@@ -6,7 +6,7 @@ import { onlyOrganization } from "../store/onlyOrganization.ts"
 /**
  * Deletes up to `limit` events of a channel older than `cutoff`, organization by organization. Event ids start with
  * their creation time, so the key `(org_id, event_id)` finds them; the table also has `occurred_at`. Returns the number
- * of deleted events. With `org_id`, only those of this organization.
+ * of deleted events. With `org_id`, only events of this organization.
  */
 export const expireEvents = (
   sql: SqlClient.SqlClient,

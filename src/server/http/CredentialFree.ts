@@ -6,7 +6,7 @@ import { InvalidRequest } from "../../api/Problems.ts"
 import { collectTexts, containsCredential } from "../../domain/redaction/Redaction.ts"
 import { KnownSecrets } from "../secrets/KnownSecrets.ts"
 
-/** Members whose texts say what a thing is or why: lists, logs and emails show them, and nothing redacts them. */
+/** Members with descriptions and reasons: lists, logs and emails show them, and nothing redacts them. */
 const DESCRIPTIVE: ReadonlySet<string> = new Set([
   "name",
   "reason",
@@ -23,7 +23,7 @@ export const layer: Layer.Layer<CredentialFree, never, KnownSecrets> = Layer.eff
     return CredentialFree.of(
       Effect.fnUntraced(function* (operation) {
         const request = yield* HttpServerRequest.HttpServerRequest
-        // `RequestBody` has read and checked it; what is no JSON is the operation's to refuse.
+        // `RequestBody` has read and checked it; the operation refuses a body that is not JSON.
         const body = yield* Effect.orElseSucceed(request.json, () => null)
         const members = describedIn(body, "#")
         if (members.length > 0) {

@@ -73,7 +73,7 @@ const invalidRequest = (
     }
   )
 
-/** The faults of a query. The schema of a parameter that is given twice sees a list, and would say what one value must be. */
+/** The faults of a query. The schema of a parameter that is given twice sees a list, and would describe one value. */
 const describeQuery = (issue: SchemaIssue.Issue) =>
   Effect.map(HttpServerRequest.HttpServerRequest, ({ url }) => {
     const given = new URL(url, "http://localhost").searchParams

@@ -123,7 +123,7 @@ const unknownParameters = (names: ReadonlyArray<string>): InvalidRequest => {
   return new InvalidRequest({ detail: `The query is invalid: ${describeFirst(errors)}`, errors })
 }
 
-/** Refuses what is sent to an operation without a body: the caller would lose it without notice. An empty object is accepted. */
+/** Refuses content that is sent to an operation without a body: it would be ignored without notice. An empty object is accepted. */
 const refuseContent = Effect.gen(function* () {
   const request = yield* HttpServerRequest.HttpServerRequest
   const text = yield* Effect.orElseSucceed(request.text, () => undefined)

@@ -13,8 +13,8 @@ export interface RequestLogSettings {
   /** Whether requests have a line each; without it only slow ones have. */
   readonly requests: boolean
   /**
-   * The share of requests that have a line, from 0 to 1. Requests with a 5xx status and slow ones always have one; of probes and scrapes,
-   * only those that fail have one.
+   * The share of requests that have a line, from 0 to 1. Requests with a 5xx status and slow ones always have one; probes and scrapes
+   * have one only if they fail.
    */
   readonly sampleRatio: number
   /** From which duration a request is slow, in milliseconds; 0: never. */

@@ -2,7 +2,7 @@ import type { Array as Arr } from "effect"
 import { InsufficientScope } from "../../api/Problems.ts"
 import { Preset, presetScopes, type Scope } from "../../domain/identity/Scope.ts"
 
-/** The problem for a key that has none of these scopes, of which any suffices. */
+/** The problem for a key that has none of these scopes: any one of them suffices. */
 export const insufficientScope = (scopes: Arr.NonEmptyReadonlyArray<Scope>): InsufficientScope => {
   const presets = Preset.literals.filter(
     (preset) => preset !== "admin" && scopes.some((scope) => presetScopes(preset).includes(scope))

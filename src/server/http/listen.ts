@@ -273,8 +273,8 @@ class GuardedServer extends Server {
 
   /**
    * The key by which a request is paced: the organization of a credential that was verified before, or else the network
-   * of the client's address. An invented credential is none. Probes wait for no other requests of their address, such as
-   * those that the same proxy or node sends.
+   * of the client's address. An unknown credential does not count. Probes wait for no other requests of their address, such as
+   * requests from the same proxy or node.
    */
   #paceKey(client: Client, request: IncomingMessage): string {
     const { authorization } = request.headers

@@ -11,7 +11,7 @@ const weightOf = (parameters: ReadonlyArray<string>): number => {
 /** The most entries of a header that are read. Browsers send five. */
 const MAX_ENTRIES = 20
 
-/** The weights of what a header such as `Accept` or `Accept-Encoding` names (RFC 9110, 12.4.2). */
+/** The weights of the names in a header such as `Accept` or `Accept-Encoding` (RFC 9110, 12.4.2). */
 export const weightsOf = (accepted: string): ReadonlyMap<string, number> => {
   const weights = new Map<string, number>()
   for (const entry of accepted.toLowerCase().split(",", MAX_ENTRIES)) {

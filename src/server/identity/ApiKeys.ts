@@ -110,7 +110,7 @@ export class ApiKeys extends Context.Service<
     readonly get: (id: KeyId) => Effect.Effect<ApiKey, NotFound, Authorized<"keys.write">>
     /**
      * A key cannot grant a scope that it does not have, nor give a group that it does not have unless it may replace the rules, which decide
-     * what a group's members may approve; nor create a key that outlasts it or may be used from more
+     * about the approvals of a group's members; nor create a key that outlasts it or may be used from more
      * networks. The name must differ from the names of the organization's usable keys, because decisions are attributed
      * to it. The organization's usable keys have a limit; the operator's commands do not.
      */

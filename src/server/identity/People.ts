@@ -173,7 +173,7 @@ export class People extends Context.Service<
 
       const keyEnds = makeKeyEnds({ sql, audit, revocations })
 
-      /** What an end of access leaves in effect: for the audit log. */
+      /** The effects of an end of access, for the audit log: revoked keys, and decisions that stay valid. */
       const effects = Effect.fnUntraced(function* (ref: KeyRef, ended: ReadonlyArray<KeyId>) {
         const open = yield* findOpenDecisions(sql, ref.org_id, Arr.dedupe([ref.key_id, ...ended]))
         return {

@@ -15,7 +15,7 @@
  *   rule holds through one failure. While the database is unreachable a stream stays open, without events, which come from the database
  *   too; it ends with the first poll that succeeds.
  *
- * A key whose rights have changed is treated alike: what it has open ends, and is authorized anew when it is opened again.
+ * A key whose rights have changed is treated alike: its open streams end, and are authorized again when they are reopened.
  *
  * Revocations are not sent by NOTIFY. A listener would reserve one of the pool's connections on every replica, and the poll would still
  * be needed: notifications can be lost, and an expiry sends none.
@@ -99,7 +99,7 @@ const make = Effect.fnUntraced(function* (options: RevocationOptions) {
     let ended = 0
     for (const keys of Arr.chunksOf(keysInUse(), KEYS_PER_STATEMENT)) {
       const now = yield* clock.now
-      // Since before the last poll, whose keys were others. What is opened again is authorized again, so once more does no harm.
+      // Since before the last poll, whose keys were others. A reopened stream is authorized again, so ending one once more does no harm.
       const found = yield* findEndedKeys(sql, keys, now, DateTime.subtractDuration(now, CHANGE_WINDOW))
       if (found.length > 0) notify(new Set(found))
       ended += found.length

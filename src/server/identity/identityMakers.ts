@@ -1,5 +1,6 @@
 import type { SqlClient } from "effect/sql"
 import { foldCase } from "../store/foldCase.ts"
+import { withMakers } from "./keyMakers.ts"
 import { MAILBOX } from "./mailbox.ts"
 
 /**
@@ -27,20 +28,10 @@ const SAME_HUMAN = `
   WHERE people.org_id = api_keys.org_id
     AND people.key_id = api_keys.key_id`
 
-const MAKERS = `ARRAY(
-  WITH RECURSIVE maker AS (
+const MAKERS = withMakers(`
     SELECT first.key_id
     FROM (
       SELECT api_keys.created_by_id AS key_id
       UNION
       ${SAME_HUMAN}
-    ) AS first
-    UNION
-    SELECT made.created_by_id
-    FROM maker
-      JOIN api_keys AS made ON made.org_id = api_keys.org_id AND made.key_id = maker.key_id
-  )
-  SELECT key_id
-  FROM maker
-  WHERE key_id IS NOT NULL
-)`
+    ) AS first`)

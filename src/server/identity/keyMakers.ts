@@ -7,9 +7,10 @@ import type { SqlClient } from "effect/sql"
  */
 export const keyMakers = (sql: SqlClient.SqlClient) => sql.literal(MAKERS)
 
-const MAKERS = `ARRAY(
+/** The first keys of a query, and the makers of each. */
+export const withMakers = (first: string) => `ARRAY(
   WITH RECURSIVE maker AS (
-    SELECT api_keys.created_by_id AS key_id
+    ${first}
     UNION
     SELECT made.created_by_id
     FROM maker
@@ -19,3 +20,5 @@ const MAKERS = `ARRAY(
   FROM maker
   WHERE key_id IS NOT NULL
 )`
+
+const MAKERS = withMakers("SELECT api_keys.created_by_id AS key_id")

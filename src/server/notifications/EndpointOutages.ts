@@ -30,8 +30,8 @@ interface DisabledRow {
 
 /**
  * Notifies the admins of an organization once of each outage of a webhook endpoint: when it has failed for an hour (also in the audit log),
- * and when a 410 Gone response has disabled it. What was reported is in the database, so that any replica can report it, and a notice that
- * was not committed is made again. Outages are looked for in all organizations, by indexes that have nothing else.
+ * and when a 410 Gone response has disabled it. Reported outages are in the database, so that any replica can report the others, and a notice
+ * that was not committed is made again. Outages are looked for in all organizations, by indexes that have nothing else.
  */
 export const runOnce = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient

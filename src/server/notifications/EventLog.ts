@@ -18,7 +18,7 @@ import { rowsOf } from "../store/rows.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { atomic } from "../store/transaction.ts"
 
-/** Events that one request numbers, and searches for those of its type. */
+/** Events that one request numbers, and searches for its types. */
 const MAX_READ_EVENTS = 1_000
 
 /** The longest time from an event to its commit, in milliseconds. */
@@ -109,7 +109,7 @@ export class EventLog extends Context.Service<
         )
       })
 
-      /** Searches the next events for those of some types. Returns the last event that was read too, without its body. */
+      /** Searches the next events by their types. Returns the last event that was read too, without its body. */
       const readEvents = (
         org_id: OrgId,
         after: number,

@@ -63,7 +63,7 @@ export class Invitations extends Context.Service<
   {
     /** Whether a mail server is configured. */
     readonly isMailConfigured: boolean
-    /** Stores an invitation and queues its email. The rights are checked as those of a new key. */
+    /** Stores an invitation and queues its email. The rights are checked as for a new key. */
     readonly create: (
       input: NewInvitation
     ) => Effect.Effect<

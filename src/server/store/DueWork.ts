@@ -9,7 +9,7 @@ interface DueWorker {
 
 /**
  * Keeps account of the workers that pause on a clock which a test moves, so that the test can wait until they have done
- * what has become due.
+ * all work that has become due.
  */
 export class DueWork {
   readonly #clock: Clock.Clock

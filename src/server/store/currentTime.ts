@@ -1,3 +1,4 @@
+import { Duration } from "effect"
 import { type SqlClient, Statement } from "effect/sql"
 import type { StoreClock } from "./StoreClock.ts"
 
@@ -9,3 +10,11 @@ export const currentTime = (
   sql: SqlClient.SqlClient,
   { simulated }: Pick<StoreClock["Service"], "simulated">
 ): Statement.Fragment => (simulated === undefined ? databaseTime : sql`${simulated()}::timestamptz`)
+
+/** A moment from now, by `currentTime`. */
+export const timeFromNow = (
+  sql: SqlClient.SqlClient,
+  clock: Pick<StoreClock["Service"], "simulated">,
+  duration: Duration.Duration
+): Statement.Fragment =>
+  sql`${currentTime(sql, clock)} + ${Duration.toMillis(duration)}::float8 * interval '1 millisecond'`

@@ -208,7 +208,7 @@ export class Comparisons extends Context.Service<
           return hold_out
         })
 
-        /** Refuses a benchmark that has inputs of these versions, which the sides see. Returns what was checked. */
+        /** Refuses a benchmark that has inputs of these versions, which the sides see. Returns the key of the versions. */
         const requireApart = Effect.fnUntraced(function* (
           org_id: OrgId,
           benchmark: VersionRow,

@@ -10,7 +10,7 @@ import { rowsOf } from "../store/rows.ts"
 
 const PEPPER_BYTES = 32
 
-/** Bytes of the digest in a pseudonym: no two users of an organization get the same one by chance. */
+/** Bytes of the digest in a pseudonym: enough that two users of an organization do not get the same one. */
 const DIGEST_BYTES = 16
 
 /** Peppers in memory. */
@@ -44,7 +44,7 @@ export class EndUsers extends Context.Service<
         const stored = yield* read(org_id)
         if (stored !== undefined) return yield* box.unseal(place, stored.pepper)
         const made = Buffer.from(SecureRandom.randomBytesUnsafe(PEPPER_BYTES)).toString("base64")
-        // Of concurrent first requests one creates the pepper, and all of them use it.
+        // One of several concurrent first requests creates the pepper, and all of them use it.
         yield* sql`
           INSERT INTO end_user_peppers (org_id, pepper)
           VALUES (${org_id}, ${yield* box.seal(place, Redacted.make(made))})

@@ -22,7 +22,7 @@ import { dismissReview, findRun } from "./RunLog/rows.ts"
 export class RunLog extends Context.Service<
   RunLog,
   {
-    /** Lists a task's runs, newest first; those of all tasks if `task_id` is undefined. */
+    /** Lists the runs of a task, newest first, or of all tasks if `task_id` is undefined. */
     readonly list: (
       task_id: TaskId | undefined,
       request: PageRequest<RunId> & RunFilter

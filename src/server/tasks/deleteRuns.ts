@@ -1,5 +1,5 @@
 import { Effect, Schema } from "effect"
-import type { SqlClient } from "effect/sql"
+import type { SqlClient, Statement } from "effect/sql"
 import { lockOnNode } from "../store/Cluster.ts"
 import { FeedbackStatus } from "../../domain/tasks/Feedback.ts"
 import { FeedbackId, type OrgId, type TaskId, TraceId } from "../../domain/Ids.ts"
@@ -81,7 +81,7 @@ const runRows = rowsOf(Schema.Struct({ trace_id: TraceId, bytes: Schema.Int }))
 const feedbackRows = rowsOf(
   Schema.Struct({ feedback_id: FeedbackId, status: FeedbackStatus, bytes: Schema.Int })
 )
-type FeedbackToDelete = Effect.Success<ReturnType<typeof lockFeedbackOf>>[number]
+type FeedbackToDelete = Effect.Success<ReturnType<typeof lockFeedback>>[number]
 
 /**
  * Deletes runs with the feedback on them, also from the counts, in the caller's transaction. Locks the runs first: feedback that is being
@@ -111,7 +111,7 @@ export const deleteRuns = Effect.fnUntraced(function* (
     FOR UPDATE
   `)
   )
-  const found = yield* lockFeedbackOf(sql, org_id, trace_ids)
+  const found = yield* lockFeedback(sql, org_id, sql`trace_id = ANY(${textArray(trace_ids)})`)
   const feedback = firstOf(found, options)
   const erased = yield* eraseExamplesOf(sql, usage, selection, feedback, options, hasLock)
   if (erased === undefined) return undefined
@@ -139,21 +139,6 @@ export const deleteRuns = Effect.fnUntraced(function* (
   const deleted: DeletedRuns = { runs: runs.length, feedback: feedback.length, examples, more }
   return deleted
 })
-
-const lockFeedbackOf = (sql: SqlClient.SqlClient, org_id: OrgId, trace_ids: ReadonlyArray<TraceId>) =>
-  lockOnNode(
-    sql,
-    org_id,
-    feedbackRows.all(sql`
-    SELECT feedback_id, status, bytes
-    FROM feedback
-    WHERE org_id = ${org_id}
-      AND trace_id = ANY(${textArray(trace_ids)})
-    ORDER BY feedback_id
-    LIMIT ${MAX_DELETED_FEEDBACK + 1}
-    FOR UPDATE
-  `)
-  )
 
 /** Whether an example may have been made from feedback. Not only if it is promoted: a promotion may be about to commit. */
 const isCorrection = ({ status }: FeedbackToDelete): boolean => status !== "recorded"
@@ -234,8 +219,8 @@ const deleteFeedbackRows = Effect.fnUntraced(function* (
   yield* sql.afterCommit(Effect.sync(() => usage.add(org_id, { feedback: -feedback.length, bytes: -bytes })))
 })
 
-/** Locks feedback that a scan has found, except feedback that was deleted meanwhile, until the transaction ends. */
-export const lockFeedback = (sql: SqlClient.SqlClient, org_id: OrgId, ids: ReadonlyArray<FeedbackId>) =>
+/** Locks feedback until the transaction ends, up to one more than `deleteRuns` deletes. */
+export const lockFeedback = (sql: SqlClient.SqlClient, org_id: OrgId, condition: Statement.Fragment) =>
   lockOnNode(
     sql,
     org_id,
@@ -243,22 +228,9 @@ export const lockFeedback = (sql: SqlClient.SqlClient, org_id: OrgId, ids: Reado
     SELECT feedback_id, status, bytes
     FROM feedback
     WHERE org_id = ${org_id}
-      AND feedback_id = ANY(${textArray(ids)})
+      AND ${condition}
     ORDER BY feedback_id
-    FOR UPDATE
-  `)
-  )
-
-/** Finds feedback of the organization with its task, and locks it until the transaction ends. */
-export const lockFeedbackForDeletion = (sql: SqlClient.SqlClient, org_id: OrgId, id: FeedbackId) =>
-  lockOnNode(
-    sql,
-    org_id,
-    feedbackRows.first(sql`
-    SELECT feedback_id, status, bytes
-    FROM feedback
-    WHERE org_id = ${org_id}
-      AND feedback_id = ${id}
+    LIMIT ${MAX_DELETED_FEEDBACK + 1}
     FOR UPDATE
   `)
   )

@@ -209,7 +209,7 @@ export const eraseFeedbackOfEndUser = Effect.fnUntraced(function* (
   const ids = scanned.slice(0, end < 0 ? undefined : end).map(({ feedback_id }) => feedback_id)
   const hasLock = scanned.some(isCorrection)
   if (hasLock) yield* acquireFreeDatasetLock(sql, org_id, task_id)
-  const feedback = yield* lockFeedback(sql, org_id, ids)
+  const feedback = yield* lockFeedback(sql, org_id, sql`feedback_id = ANY(${textArray(ids)})`)
   const deleted = yield* deleteFeedback(
     sql,
     usage,

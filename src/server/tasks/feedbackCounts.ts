@@ -18,7 +18,7 @@ export const countedFeedbackColumns = (): string =>
 
 /**
  * CTEs that count the current feedback in CTEs with `countedFeedbackColumns`, by release: by score, and by label. Both may name one day
- * and release, so one statement writes them together. `value_excess` is what the exact scores are above the rounded ones, in millionths.
+ * and release, so one statement writes them together. `value_excess` is the sum of the exact scores minus the rounded ones, in millionths.
  */
 export const feedbackCounts = (
   sql: SqlClient.SqlClient,

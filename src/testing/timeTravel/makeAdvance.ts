@@ -28,7 +28,7 @@ const dueRows = rowsOf(
 /**
  * Makes the function that moves the service's time. It stops at every time at which something is due, and goes on only when that is done.
  * Approvals are escalated and expire at their deadlines, people decide, and deliveries are retried, each at its own time. So the records
- * are those of a service that has been running all the while.
+ * look as if the service had been running all the while.
  */
 export const makeAdvance = Effect.fnUntraced(function* (people: People) {
   const clock = yield* Clock.Clock

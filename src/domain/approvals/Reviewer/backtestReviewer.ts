@@ -18,7 +18,7 @@ export interface ReplayedAnswer {
   readonly draw: number
 }
 
-/** What became of an answer. */
+/** The result of an answer. */
 export type ReplayedFate = "decided" | "sampled" | "unsure" | "not_earned"
 
 /** The state of one group. */
@@ -27,13 +27,13 @@ interface Group {
   reject: { agreed: number; disagreed: number }
   /** Whether people agreed with the newest approvals, oldest first. */
   recent: Array<boolean>
-  /** What it may do with these counts; undefined: to be computed. */
+  /** The decisions that it may make with these counts; undefined: to be computed. */
   may: { readonly approve: boolean; readonly reject: boolean } | undefined
 }
 
 /**
- * Replays answers in the order of people's decisions. Each call returns what would have become of the answer: it is decided only if the
- * bounds held by what people had decided before. An answer that the model would have decided does not count afterwards, because no person
+ * Replays answers in the order of people's decisions. Each call returns the result of an answer: it is decided only if the bounds held by the
+ * earlier decisions of people. An answer that the model would have decided does not count afterwards, because no person
  * would have decided the step.
  */
 export const makeReviewerBacktest = (terms: ReviewerTerms, sample: number) => {

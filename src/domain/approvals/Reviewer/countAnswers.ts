@@ -1,7 +1,7 @@
 import type { ReviewerDecision, ReviewerVerdict, ReviewerWeek } from "../Reviewer.ts"
 import type { ComparedAnswers, ReviewerCounts } from "./reviewerStanding.ts"
 
-/** A number of equal answers in one week; null: before the weeks that are told apart. */
+/** A number of equal answers in one week; null: before the counted weeks. */
 export interface CountedAnswers {
   readonly week: string | null
   readonly answer: ReviewerDecision

@@ -1,6 +1,6 @@
 import { alwaysValidInterval } from "./alwaysValidInterval.ts"
 
-/** How people decided what a reviewer had answered in one way. */
+/** The decisions of people about equal answers of a reviewer. */
 export interface ComparedAnswers {
   /** Decisions equal to the answer. */
   readonly agreed: number
@@ -16,7 +16,7 @@ export interface ReviewerCounts {
   readonly recent: ComparedAnswers
 }
 
-/** What a reviewer must have shown before it decides. */
+/** The bounds that a reviewer must hold before it decides. */
 export interface ReviewerTerms {
   /** The least share of answers with which people agree, 0 to 1. */
   readonly min_lower_bound: number
@@ -34,7 +34,7 @@ export interface BoundedShare {
 /** Why a reviewer may not decide. */
 export type StandingFault = "agreement" | "false_approvals" | "fallen"
 
-/** What a reviewer has earned about one tool and one band of amounts. */
+/** The right of a reviewer to decide about one tool and one band of amounts. */
 export interface ReviewerStanding {
   /** Answers with which people agreed, and the least share that is likely. */
   readonly agreement: BoundedShare
@@ -79,8 +79,8 @@ const greatest = (count: number, of: number): BoundedShare => ({
 })
 
 /**
- * What a reviewer may decide by itself. Approving what a person would reject does more harm than asking in vain: approvals have a bound of
- * their own, which one false approval more can end, and rejections need the agreement alone.
+ * Whether a reviewer may approve and reject by itself. A false approval does more harm than a needless question: approvals have a bound of
+ * their own, which one more false approval can exceed, and rejections need the agreement alone.
  */
 export const reviewerStanding = (
   { approve, recent, reject }: ReviewerCounts,

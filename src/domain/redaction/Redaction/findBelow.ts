@@ -61,7 +61,7 @@ const MAX_BARE_LABEL = 40
 
 const isBlank = (code: number): boolean => code === 0x20 || code === 0x09 || code === 0x0d
 
-/** The values on the lines from an index on: one, or those of a list. */
+/** The values on the lines from an index on: one, or the items of a list. */
 const valuesAt = (text: string, from: number, kind: NameKind): ReadonlyArray<TextRange> => {
   const found: Array<TextRange> = []
   blankLine.lastIndex = from

@@ -139,7 +139,7 @@ export const isUnmatchable = (pattern: string): boolean =>
   Result.isFailure(compilePattern(pattern)) &&
   isEcmaScript(pattern)
 
-/** Counts that generators write are at most this many times those of RE2. */
+/** Counts that generators write are at most this many times RE2's limit. */
 const MAX_COUNT = 100
 
 const isEcmaScript = (pattern: string): boolean => {

@@ -6,7 +6,7 @@ import { faultsOf } from "./faults.ts"
 /** The dialect of a schema that names none. */
 const DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
-/** Earlier dialects whose keywords mean the same, except those that are refused. */
+/** Earlier dialects whose keywords mean the same, except refused keywords. */
 const EARLIER = /^https?:\/\/json-schema\.org\/(?:draft\/2019-09|draft-0[67])\/schema#?$/
 
 /** Whether a schema names a dialect in which keywords beside `$ref` have no effect. */

@@ -24,7 +24,7 @@ export const faultsOf = (
   return [...faults.values()]
 }
 
-/** Most errors among which those of other branches of unions are searched. */
+/** Maximum number of errors that are searched for errors of other branches of unions. */
 const MAX_INSPECTED = 200
 
 /** Whether an error says that a value has the tag of another branch: a constant of a direct member. */
@@ -34,7 +34,7 @@ const isOtherTag = ({ instancePath, keyword }: ErrorObject, place: string): bool
   !instancePath.slice(place.length + 1).includes("/")
 
 /**
- * The errors without those of the branches of unions that a tag rules out, such as `{ "kind": "dog" }` for a cat, if only one branch is left.
+ * The errors, without errors of union branches that a tag rules out, such as `{ "kind": "dog" }` for a cat, if only one branch is left.
  * The errors of a union's branches precede its own.
  */
 const ofChosenBranches = (errors: ReadonlyArray<ErrorObject>, root: object): ReadonlyArray<ErrorObject> => {

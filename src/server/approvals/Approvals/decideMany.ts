@@ -18,7 +18,7 @@ const SLICE = 25
  */
 const MAX_TRANSACTIONS = 4
 
-/** What became of one decision: the approval as it is now, and why the decision was refused, if it was. */
+/** The result of one decision: the approval as it is now, and the reason if the decision was refused. */
 export interface Decided {
   readonly approval: Approval
   readonly refusal: ApprovalRefusal | null
@@ -52,7 +52,7 @@ export interface DecideParts<Refused> {
 }
 
 /**
- * Makes one decision on each of these approvals. All of them first share statements, of which a hundred take about four.
+ * Makes one decision on each of these approvals. All of them first share statements: a hundred decisions take about four.
  * Decisions that need a lock follow: while one of these held a session's lock, the shared statement would skip all
  * other approvals of that session.
  */

@@ -180,7 +180,7 @@ export const firstDueCursor: DueCursor = { next_due_at: DateTime.makeUnsafe(0), 
 /**
  * Locks due approvals and their sessions until the transaction ends, and returns them, the longest due first. It skips rows that
  * another transaction has locked: every transition closes the windows that have passed, and the next run returns the rest. With `org_id`,
- * only those of this organization.
+ * only approvals of this organization.
  */
 export const lockDueApprovals = (
   sql: SqlClient.SqlClient,

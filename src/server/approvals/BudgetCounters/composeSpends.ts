@@ -26,7 +26,7 @@ import {
 /** The least time after which an unused counter is deleted, beside its window. `expires_at` is rounded to it, since an index has it. */
 const EXPIRY_STEP_MILLIS = 3_600_000
 
-/** What a step uses of one budget, with the counter as it was read. */
+/** The use of one budget by a step, with the counter as it was read. */
 export interface CountedSpend extends BudgetSpend, CounterKey {
   readonly state: CounterState
 }
@@ -63,7 +63,7 @@ export interface ComposedSpends {
   readonly counters: ReadonlyArray<CounterWrite>
 }
 
-/** What a write uses of budgets. */
+/** The use of budgets by a write. */
 const spendsOf = ({ change }: PreparedWrite): ReadonlyArray<CountedSpend> =>
   change._tag === "Step" ? change.spends : []
 

@@ -66,7 +66,7 @@ export const readCounters = (
     (rows) => new Map(rows.map((row) => [row.counter, stateOf(row)]))
   )
 
-/** Locks counters of one organization until the transaction ends, creates those that do not exist, and returns them by their digests. */
+/** Locks counters of one organization until the transaction ends, creates missing ones, and returns them by their digests. */
 export const lockCounters = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
@@ -113,7 +113,7 @@ export const encodeUse = (use: BudgetUse): string => {
   return text
 }
 
-/** Sets the text of a list: the text of the one before, and those of the added entries. */
+/** Sets the text of a list: the text of the one before, and the texts of the added entries. */
 export const joinEncoded = (
   use: BudgetUse,
   before: string,

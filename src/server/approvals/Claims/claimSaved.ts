@@ -48,7 +48,7 @@ export const claimOptions = (
   }
 }
 
-/** Applies a claim to the execution of a step that is allowed; null: nobody has claimed it. */
+/** Applies a claim to the execution of a step that is allowed; null: it is not claimed. */
 export const claimExecution = (
   from: ExecutionRecord | null,
   { after_unknown, lease_seconds, principal, request }: ClaimOptions,
@@ -103,7 +103,7 @@ const details: Readonly<Record<HeldState, (execution: ExecutionRecord | null) =>
 
 /**
  * Claims a saved step whose current decision is `answer`, which allows it. Undefined: that needs the session's lock. Without `options` nothing
- * is claimed: the step fails as for a further claim unless nobody holds it.
+ * is claimed: the step fails as for a further claim, unless it has no claim.
  */
 export const makeClaimSaved = (sql: SqlClient.SqlClient, writer: SessionWriter["Service"]) =>
   Effect.fnUntraced(function* (

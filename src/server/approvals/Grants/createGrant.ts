@@ -1,4 +1,4 @@
-import { DateTime, Effect, Schema } from "effect"
+import { DateTime, Effect, type Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { NewGrant } from "../../../api/Grants.ts"
 import { GrantNotAllowed, InvalidRequest, LimitReached } from "../../../api/Problems.ts"
@@ -15,7 +15,6 @@ import {
 import { approvalsRequired, DEFAULT_QUORUM } from "../../../domain/approvals/Quorum.ts"
 import { describeFirst } from "../../../domain/describeIssue.ts"
 import { GrantId } from "../../../domain/Ids.ts"
-import { JsonValue } from "../../../domain/json/JsonValue.ts"
 import type { Principal } from "../../../domain/identity/Principal.ts"
 import { formatTimestamp, type Timestamp } from "../../../domain/Time.ts"
 import type { Audit } from "../../identity/Audit.ts"
@@ -24,6 +23,7 @@ import type { ApprovalRow } from "../approvalRows.ts"
 import { digestInTurns } from "../digestInTurns.ts"
 import { compileConditions } from "./compileConditions.ts"
 import { countOpenGrants, findGrant, insertGrant } from "./rows.ts"
+import { parseArguments } from "../parseArguments.ts"
 
 /** A requested grant whose conditions are valid. */
 export interface PreparedGrant {
@@ -43,7 +43,7 @@ const invalid = (pointer: string, detail: string) =>
     errors: [{ pointer, detail }]
   })
 
-/** Checks a requested grant, as far as that does not depend on the approval. */
+/** Checks the parts of a requested grant that do not depend on the approval. */
 export const prepareGrant = Effect.fnUntraced(function* (
   decision: Decision,
   request: NewGrant
@@ -72,8 +72,6 @@ export const prepareGrant = Effect.fnUntraced(function* (
   }
   return { request, conditions }
 })
-
-const parseArguments = Schema.decodeUnknownSync(Schema.fromJsonString(JsonValue))
 
 /** What creating a grant uses. */
 export interface GrantDeps {

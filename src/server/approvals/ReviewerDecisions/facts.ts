@@ -22,7 +22,7 @@ const factRows = rowsOf(
 export const MAX_REFUSALS = 3
 const REFUSALS_LAST = Duration.hours(1)
 
-/** The newest approvals among which the same call is looked for: of the session, and of those that were closed in that time. */
+/** The newest approvals that are searched for the same call: of the session, and of all that closed within `REFUSALS_LAST`. */
 const MAX_COMPARED_CALLS = 200
 
 /** The largest arguments that they can have, in bytes: a character takes three at most. */

@@ -243,7 +243,7 @@ const recentRows = rowsOf(
 /** Pairs of a tool and a band whose figures are read at once. */
 const MAX_GROUPS = 200
 
-/** Which figures to read: of one tool and band, or of those with the most answers. */
+/** The figures to read: of one tool and band, or of the tools and bands with the most answers. */
 export interface FigureRange {
   readonly group?: { readonly tool: string; readonly band: number }
   /** Answers of earlier weeks are summed, and have no week; null: so are all. */

@@ -27,7 +27,7 @@ export interface ReviewerReply {
   /** The release that answered, and the dataset version whose examples it saw; null: none. */
   readonly release_id: ReleaseId
   readonly dataset_id: DatasetId | null
-  /** Calls to the model, and their tokens as far as the model server reports them. */
+  /** Calls to the model, and the tokens that the model server reports for them. */
   readonly calls: number
   readonly tokens: number
 }

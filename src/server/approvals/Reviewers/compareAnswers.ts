@@ -117,7 +117,7 @@ export const hasOpenAnswers = (sql: SqlClient.SqlClient, org_id: OrgId, task_id:
   hasRow(sql`SELECT 1 AS found ${openAnswers(sql, org_id, task_id)} LIMIT 1`)
 
 /**
- * Compares answers of a reviewer with the decisions that were made since, oldest decision first, and counts those of people. Returns how
+ * Compares answers of a reviewer with the decisions that were made since, oldest decision first, and counts decisions of people. Returns how
  * many were compared; 0: no other is left. Call it in a transaction.
  */
 export const compareAnswers = Effect.fnUntraced(function* (

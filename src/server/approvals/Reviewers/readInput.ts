@@ -12,7 +12,7 @@ import { redactObject } from "../../tasks/redactJson.ts"
 /** Steps of the session before the reviewed one that the model sees. */
 const MAX_LAST_STEPS = 10
 
-/** A step that a reviewer model is asked about: what a person sees of it. */
+/** A step that a reviewer model is asked about: the parts that a person sees. */
 export interface ReviewedStep {
   readonly org_id: OrgId
   readonly session_id: SessionId

@@ -1,4 +1,4 @@
-import { Duration, Effect, Schema } from "effect"
+import { type Duration, Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import {
   type Reviewer,
@@ -12,7 +12,7 @@ import type { Actor } from "../../../domain/identity/Principal.ts"
 import { DatasetId, KeyId, OrgId, ReleaseId, TaskId } from "../../../domain/Ids.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
 import { claimFirst, MAX_CANDIDATES } from "../../store/claimFirst.ts"
-import { currentTime } from "../../store/currentTime.ts"
+import { currentTime, timeFromNow } from "../../store/currentTime.ts"
 import { countOf, hasRow, rowsOf } from "../../store/rows.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
 
@@ -164,8 +164,8 @@ export const updateReviewer = (
 `
 
 /**
- * When a person last agreed with an answer before the first disagreement among the newest approvals, so that what was decided while the
- * quality may have fallen already is reviewed. Without a disagreement: when a person last agreed.
+ * When a person last agreed with an answer before the first disagreement among the newest approvals, so that decisions are reviewed that were
+ * made while the quality may have fallen already. Without a disagreement: when a person last agreed.
  */
 const reviewedUntil = (sql: SqlClient.SqlClient, org_id: OrgId, task_id: TaskId) => sql`
   WITH newest AS MATERIALIZED (
@@ -241,7 +241,7 @@ export const takeCall = ({ clock, sql }: ReviewerStore, org_id: OrgId, task_id: 
 
 const failureRows = rowsOf(Schema.Struct({ failures: Schema.Int }))
 
-/** Adds what a request has used beside the call that was taken, and whether it got an answer. Returns the failures in a row. */
+/** Adds the further calls and the tokens of a request, and whether it got an answer. Returns the failures in a row. */
 export const settleCall = (
   { sql }: ReviewerStore,
   org_id: OrgId,
@@ -264,10 +264,6 @@ export const settleCall = (
 
 const leasedRows = rowsOf(Schema.Struct({ org_id: OrgId, task_id: TaskId, lease_epoch: Schema.Int }))
 export type ReviewerLease = Pick<ReviewerRow, "org_id" | "task_id" | "lease_epoch">
-
-/** A moment from now, by the clock of the database. */
-const timeFromNow = ({ clock, sql }: ReviewerStore, duration: Duration.Duration) =>
-  sql`${currentTime(sql, clock)} + ${Duration.toMillis(duration)}::float8 * interval '1 millisecond'`
 
 /** Whether a reviewer model has work: new approvals, or decisions to compare its answers with. */
 const isClaimable = ({ clock, sql }: ReviewerStore) => sql`
@@ -312,7 +308,7 @@ export const claimReviewer = (store: ReviewerStore, lease: Duration.Duration) =>
     ({ org_id, task_id }) =>
       leasedRows.first(sql`
         UPDATE reviewers
-        SET lease_epoch = lease_epoch + 1, lease_until = ${timeFromNow(store, lease)}
+        SET lease_epoch = lease_epoch + 1, lease_until = ${timeFromNow(store.sql, store.clock, lease)}
         WHERE org_id = ${org_id}
           AND task_id = (
             SELECT task_id
@@ -335,7 +331,7 @@ export const renewLease = (
 ) =>
   hasRow(store.sql`
     UPDATE reviewers
-    SET lease_until = ${timeFromNow(store, lease)}
+    SET lease_until = ${timeFromNow(store.sql, store.clock, lease)}
     WHERE org_id = ${org_id}
       AND task_id = ${task_id}
       AND lease_epoch = ${lease_epoch}
@@ -349,7 +345,7 @@ export const releaseLease = (
   pause: Duration.Duration
 ) => store.sql`
   UPDATE reviewers
-  SET lease_until = ${timeFromNow(store, pause)}
+  SET lease_until = ${timeFromNow(store.sql, store.clock, pause)}
   WHERE org_id = ${org_id}
     AND task_id = ${task_id}
     AND lease_epoch = ${lease_epoch}

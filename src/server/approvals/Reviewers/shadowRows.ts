@@ -1,10 +1,10 @@
 import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { ApprovalId, type OrgId, SessionId, StepId, type TaskId } from "../../../domain/Ids.ts"
-import { JsonValue } from "../../../domain/json/JsonValue.ts"
 import { TimestampFromDate } from "../../../domain/Time.ts"
 import { rowsOf } from "../../store/rows.ts"
 import type { ReviewedStep } from "./readInput.ts"
+import { parseArguments } from "../parseArguments.ts"
 
 /** Approvals that one statement reads. */
 export const PAGE_APPROVALS = 200
@@ -47,8 +47,6 @@ const stepRows = rowsOf(
   })
 )
 
-const parseArguments = Schema.decodeUnknownEffect(Schema.fromJsonString(JsonValue))
-
 /** The step of an approval as a reviewer model is asked about it. */
 export interface ApprovalStep extends ReviewedStep {
   /** The comment of the person who decided. */
@@ -75,7 +73,7 @@ export const readApprovalStep = Effect.fnUntraced(function* (
   const found: ApprovalStep = {
     ...step,
     org_id,
-    arguments: text === null ? undefined : yield* Effect.orDie(parseArguments(text))
+    arguments: text === null ? undefined : parseArguments(text)
   }
   return found
 })

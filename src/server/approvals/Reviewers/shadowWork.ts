@@ -18,11 +18,11 @@ const BATCH_TIME = Duration.seconds(60)
 /** Failures in a row after which a model is left alone for a while: those steps are not asked about again. */
 const MAX_FAILURES = 4
 
-/** The longest that a model can take for an answer that nobody waits for. */
+/** Time limit of a model for an answer that no step waits for. */
 const SHADOW_TIMEOUT = Duration.seconds(60)
 
 /**
- * Ids are in the order of the machines' clocks, and approvals are committed in another order: those of this time are looked for again.
+ * Ids are in the order of the machines' clocks, and approvals are committed in another order: approvals of this time are looked for again.
  */
 const OVERLAP = Duration.seconds(10)
 

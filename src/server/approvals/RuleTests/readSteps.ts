@@ -17,7 +17,7 @@ export const PAGE_STEPS = 250
 const MAX_STORED_BYTES = 1_024
 const MAX_TEXT_BYTES = 8_192
 
-/** A recorded step, with what became of its approval. */
+/** A recorded step, with the outcome of its approval. */
 const StepOfPage = Schema.Struct({
   session_id: SessionId,
   step_id: StepId,

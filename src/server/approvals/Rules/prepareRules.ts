@@ -123,7 +123,7 @@ export const requireTasks = Effect.fnUntraced(function* (
   }
 })
 
-/** Fails if a rule names a reviewer that does not exist: a mistyped id would never decide, and nobody would notice. */
+/** Fails if a rule names a reviewer that does not exist: a mistyped id would never decide, without notice. */
 export const requireReviewers = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,

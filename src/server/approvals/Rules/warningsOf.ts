@@ -1,19 +1,17 @@
-import { DateTime, Effect, Schema } from "effect"
+import { DateTime, Effect } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { ApprovalRule } from "../../../domain/approvals/ApprovalRule.ts"
 import { makeNumberFinder } from "../../../domain/approvals/findNumbers.ts"
 import { findRuleWarnings, type RuleWarning } from "../../../domain/approvals/ruleWarnings.ts"
 import type { OrgId } from "../../../domain/Ids.ts"
-import { JsonValue } from "../../../domain/json/JsonValue.ts"
 import type { Timestamp } from "../../../domain/Time.ts"
 import { readSteps } from "../RuleTests/readSteps.ts"
+import { parseArguments } from "../parseArguments.ts"
 
 /** The recorded steps that are looked at: one page of the newest, of these days. */
 const LOOKED_AT_DAYS = 30
 
-const parseArguments = Schema.decodeEffect(Schema.fromJsonString(JsonValue))
-
-/** The warnings about a list, also those that follow from recorded steps: a sum of a budget whose pointer leads to no number. */
+/** The warnings about a list, also about recorded steps: a sum of a budget whose pointer leads to no number. */
 export const warningsOf = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
@@ -30,7 +28,7 @@ export const warningsOf = Effect.fnUntraced(function* (
   for (const { action_class, arguments: text, has_arguments, task_id, tool } of steps) {
     // Large arguments are not read.
     if (text === null && has_arguments) continue
-    const args = text === null ? undefined : yield* Effect.orDie(parseArguments(text))
+    const args = text === null ? undefined : parseArguments(text)
     numbers.look({ tool, action_class, task_id, arguments: args })
   }
   return [...warnings, ...numbers.warnings()]

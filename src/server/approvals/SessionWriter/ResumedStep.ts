@@ -1,7 +1,7 @@
 import { Schema } from "effect"
 import { ApprovalOutcome, ApprovalStatus, DecisionSource } from "../../../domain/approvals/Approval.ts"
 import { Actor } from "../../../domain/identity/Principal.ts"
-import { ExecutionJson, executionJson } from "../executionRows.ts"
+import { ExecutionJson, executionJson, millis } from "../executionRows.ts"
 import { SavedStep } from "../Steps/rows.ts"
 
 /** A point in time as milliseconds since the Unix epoch, in JSON. */
@@ -12,7 +12,7 @@ const ResumedStep = Schema.Struct({
   ...SavedStep.fields,
   requested_at: TimestampFromMillis,
   session_closed: Schema.Boolean,
-  /** Null: nobody has claimed it. */
+  /** Null: it is not claimed. */
   execution: Schema.NullOr(ExecutionJson),
   /** The revision of the organization's rules; 0 if it has none. */
   rules_revision: Schema.Int,
@@ -42,8 +42,6 @@ export type ResumedStep = typeof ResumedStep.Type
 export const decodeResumedStep = Schema.decodeUnknownEffect(Schema.fromJsonString(ResumedStep), {
   disableChecks: true
 })
-
-const millis = (column: string) => `(extract(epoch FROM ${column}) * 1000)::float8`
 
 const reviewerJson = `CASE WHEN step.reviewer_task_id IS NOT NULL THEN json_build_object(
     'task_id', step.reviewer_task_id,

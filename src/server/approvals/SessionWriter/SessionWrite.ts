@@ -45,7 +45,7 @@ export type SessionChange =
       readonly approval: ApprovalRow | null
       /** The claim that is made with it; null: none. */
       readonly claim: ExecutionRecord | null
-      /** What it uses of budgets. It is written only if it still fits all of them. */
+      /** Its use of budgets. It is written only if it still fits all of them. */
       readonly spends: ReadonlyArray<CountedSpend>
       /** The reviewer model's answer that decides it; null: none. It is written only if the reviewer may still decide. */
       readonly review: StepReview | null

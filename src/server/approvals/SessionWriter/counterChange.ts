@@ -40,7 +40,7 @@ export const givenCounters = (
 }
 
 /**
- * The counters that still have the versions with which the steps were found to fit, locked, and those that still do not exist. A counter
+ * The counters that still have the versions with which the steps were found to fit, locked, and the counters that still do not exist. One
  * that another transaction has locked is skipped: its steps are decided again in a transaction.
  */
 export const currentCounters = (

@@ -59,7 +59,7 @@ export const transitionChange = (
   ]
 }
 
-/** CTEs that write the entries of the audit log: those of decisions of people, and of reviewer models. */
+/** CTEs that write the entries of the audit log about decisions of people and of reviewer models. */
 export const auditEntries = (sql: SqlClient.SqlClient, ops: ReadonlyArray<Op>, org_id: OrgId | undefined) => {
   const entries = ops.flatMap(({ op, write }) => {
     const audit = auditOf(write)

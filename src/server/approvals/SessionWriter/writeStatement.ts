@@ -82,8 +82,8 @@ interface StatementOptions {
   /** The organization of all writes, on a cluster. */
   readonly org_id?: OrgId | undefined
   /**
-   * Whether the caller's transaction has locked the sessions, read under the locks what the writes follow from, and writes the entries of
-   * the audit log: their premises hold.
+   * Whether the caller's transaction has locked the sessions, read the premises of the writes under the locks, and writes the entries of
+   * the audit log: the premises hold.
    */
   readonly isLocked?: boolean
   /** The counters of the budgets that the steps use. */

@@ -149,7 +149,7 @@ export const listSessions = Effect.fnUntraced(function* (
     : { items: page.items, next_cursor: SessionId.make(horizon, { disableChecks: true }) }
 })
 
-/** The searched text of a session: its agent, its id and its metadata, as far as a person reads it. */
+/** The searched text of a session: its agent, its id and the readable part of its metadata. */
 const SEARCHED_TEXT = "concat_ws(' ', created_by_name, session_id, left(metadata::text, 4096))"
 
 const statusConditions = {

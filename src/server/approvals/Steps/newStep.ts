@@ -47,9 +47,9 @@ type Call = Pick<StepRequest, "tool" | "action_class">
 
 /** The texts of one request, each computed in turns, and kept for the transaction that may have to follow. */
 export interface RequestTexts {
-  /** What the first request of the step writes. */
+  /** The write of the first request of the step. */
   readonly all: Effect.Effect<StepTexts>
-  /** The digest of the request with this tool and action class: its own ones, or those of the saved step that it repeats. */
+  /** The digest of the request with this tool and action class: its own, or the saved step's if it repeats one. */
   readonly digestWith: (call: Call) => Effect.Effect<string>
 }
 

@@ -4,7 +4,7 @@ import { type ExecutionRecord, isLate } from "../../../domain/approvals/Executio
 import type { StepId } from "../../../domain/Ids.ts"
 import type { Timestamp } from "../../../domain/Time.ts"
 
-/** The outcome that a report describes, and its execution once it is completed; null: nobody claimed the step. */
+/** The outcome that a report describes, and its execution once it is completed; null: the step was not claimed. */
 export const outcomeOf = (
   step_id: StepId,
   report: OutcomeReport,

@@ -2,6 +2,7 @@ import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { StepDecision, StepReviewer } from "../../../domain/approvals/AgentSession.ts"
 import type { RuleEffect } from "../../../domain/approvals/ApprovalRule.ts"
+import type { StoredStep } from "../../../domain/approvals/StepDecision.ts"
 import {
   ApprovalId,
   GrantId,
@@ -12,30 +13,17 @@ import {
   StepId,
   TaskId
 } from "../../../domain/Ids.ts"
-import { JsonValue } from "../../../domain/json/JsonValue.ts"
 import { type Timestamp, TimestampFromDate } from "../../../domain/Time.ts"
 import { rowsOf } from "../../store/rows.ts"
+import { parseArguments } from "../parseArguments.ts"
 
 /** A row of `governed_steps` when it is inserted: the first request of a step, and its decision. */
-export interface StepRow {
+export interface StepRow extends StoredStep {
   readonly org_id: OrgId
   readonly session_id: SessionId
-  readonly step_id: StepId
   readonly task_id: TaskId | null
-  readonly tool: string
-  readonly action_class: string
   /** JSON text; null if the agent sent no arguments, which differs from the text `null`. */
   readonly arguments: string | null
-  readonly arguments_digest: string
-  readonly rule_id: RuleId | null
-  readonly decision: StepDecision
-  readonly reason: string
-  readonly approval_id: ApprovalId | null
-  /** The approval whose counter-proposal allowed the step. */
-  readonly proposal_approval_id: ApprovalId | null
-  readonly grant_id: GrantId | null
-  /** The reviewer model that decided the step; null: none. */
-  readonly reviewer: StepReviewer | null
   readonly requested_by_id: KeyId
   readonly requested_at: Timestamp
   /** Null unless the shadow rules have another effect; so are the three members below. */
@@ -68,8 +56,6 @@ export type SavedStep = typeof SavedStep.Type
 
 const argumentRows = rowsOf(Schema.Struct({ text: Schema.NullOr(Schema.String) }))
 
-const parseArguments = Schema.decodeEffect(Schema.fromJsonString(JsonValue))
-
 /** The arguments of a saved step; undefined if the agent sent none. */
 export const readArguments = (
   sql: SqlClient.SqlClient,
@@ -88,8 +74,6 @@ export const readArguments = (
       `
     )
     .pipe(
-      Effect.flatMap((row) =>
-        row === undefined || row.text === null ? Effect.undefined : parseArguments(row.text)
-      ),
+      Effect.map((row) => (row === undefined || row.text === null ? undefined : parseArguments(row.text))),
       Effect.orDie
     )

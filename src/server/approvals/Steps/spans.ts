@@ -48,7 +48,7 @@ interface CompletedStep {
   readonly session_id: SessionId
   readonly step: SavedStep
   readonly approval: { readonly decided_at: Timestamp | null; readonly expires_at: Timestamp } | null
-  /** Null: nobody claimed it. */
+  /** Null: it was not claimed. */
   readonly execution: ExecutionRecord | null
 }
 

@@ -1,4 +1,4 @@
-/** Browsers by a word of their `User-Agent`. The first that matches names it: most browsers also name those that they imitate. */
+/** Browsers by a word of their `User-Agent`. The first that matches names it: most browsers also name the browsers that they imitate. */
 const browsers: ReadonlyArray<readonly [word: string, name: string]> = [
   ["Edg", "Edge"],
   ["OPR/", "Opera"],

@@ -46,7 +46,7 @@ interface Dependencies {
   readonly usage: StoredUsage["Service"]
 }
 
-/** Counts escalated approvals and those that are due soon, by the index of pending approvals. */
+/** Counts approvals that are escalated or due soon, by the index of pending approvals. */
 export const approvalStatement = (
   sql: SqlClient.SqlClient,
   clock: StoreClock["Service"],

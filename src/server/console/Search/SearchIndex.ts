@@ -1,7 +1,7 @@
 /**
  * The words of approvals and sessions in `search_documents`.
  *
- * Nothing is written while agents work: a search indexes what came since the last one, newest first, and a background fiber the rest. Ids
+ * Nothing is written while agents work: a search indexes the records since the last one, newest first, and a background fiber the rest. Ids
  * sort by the time of their generation, which is before their commit, so that each range begins a little before the end of the last one.
  */
 import { DateTime, Effect, Schema, Semaphore } from "effect"
@@ -169,7 +169,7 @@ export const makeSearchIndex = Effect.fnUntraced(function* (sql: SqlClient.SqlCl
   `
 
   /**
-   * Indexes the next records of a kind, newest first. `addsRange`: with those that came since. Returns whether none are left; false, too,
+   * Indexes the next records of a kind, newest first. `addsRange`: with the records that came since. Returns whether none are left; false, too,
    * while another replica does it.
    */
   const advance = (org_id: OrgId, kind: IndexedKind, addsRange: boolean) =>

@@ -45,7 +45,7 @@ export const hasGroups = (claims: Claims, groupsClaim: string): boolean =>
   claimOf(claims, groupsClaim) !== undefined
 
 /**
- * The claims of an ID token with those of the userinfo endpoint that it lacks. What userinfo says about an address counts for that address
+ * The claims of an ID token, and missing ones from the userinfo endpoint. What userinfo says about an address counts for that address
  * only.
  */
 export const withUserinfo = (claims: Claims, userinfo: Readonly<Record<string, unknown>>): Claims => {
@@ -57,7 +57,7 @@ export const withUserinfo = (claims: Claims, userinfo: Readonly<Record<string, u
 const kindOf = (claim: unknown): string =>
   Array.isArray(claim) ? "a list" : claim === null ? "null" : `a value of the type ${typeof claim}`
 
-/** Claims of a type that cannot be read, for the log: which, what is expected, and what came, without its value. */
+/** Claims of a type that cannot be read, for the log: the name, the expected type and the actual type, without the value. */
 export const unreadableClaims = (
   claims: Claims,
   groupsClaim: string

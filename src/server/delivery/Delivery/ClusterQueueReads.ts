@@ -1,5 +1,5 @@
 /**
- * The reads of the queue on a Citus cluster, where each is a query of all nodes. They cannot probe the index lane by lane, as those of
+ * The reads of the queue on a Citus cluster, where each is a query of all nodes. They cannot probe the index lane by lane, as the reads of
  * `QueueReads` do: a node reads its rows of the shards, without payloads, and returns the first row of each lane.
  */
 import { Effect } from "effect"

@@ -216,14 +216,7 @@ export const makeDeliveryQueue = (
     const at = yield* now
     yield* sql`
       WITH locked AS MATERIALIZED (
-        -- Locks rows in the same order as the statement that records results, or the two could deadlock.
-        SELECT shard, seq
-        FROM delivery_queue
-        WHERE shard = ${shardOf(destination_id)}::smallint
-          AND org_id = ${org_id}
-          AND destination_id = ${destination_id}
-        ORDER BY shard, seq
-        FOR UPDATE
+        ${queuedRowsLocked(sql, org_id, destination_id)}
       ), deleted AS (
         DELETE FROM delivery_queue q
         USING locked l
@@ -251,6 +244,23 @@ export const makeDeliveryQueue = (
 
   return { enqueue, enqueueWith, prepare, discard, lockDestination, remainingCapacity }
 }
+
+/** A query of the queued rows of a destination, with row locks, in the order in which results are recorded: the two could deadlock otherwise. */
+export const queuedRowsLocked = (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  destination_id: string,
+  condition: Statement.Fragment = sql.literal("")
+) => sql`
+  SELECT shard, seq
+  FROM delivery_queue
+  WHERE shard = ${shardOf(destination_id)}::smallint
+    AND org_id = ${org_id}
+    AND destination_id = ${destination_id}
+    ${condition}
+  ORDER BY shard, seq
+  FOR UPDATE
+`
 
 /** Builds the inserted rows as a read at this moment would return them. */
 export const toQueueRows = (

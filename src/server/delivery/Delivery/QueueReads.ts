@@ -10,7 +10,7 @@ import type { Lane } from "./Lane.ts"
 export const SWEEP_SHARDS = 16
 export const SWEEP_LANES = 32
 
-/** What the tail reads of a shard: row numbers after `reread`, which is at most `watermark`. */
+/** The rows of a shard that the tail reads: their numbers are after `reread`, which is at most `watermark`. */
 export interface TailRange {
   readonly shard: number
   readonly reread: number

@@ -50,7 +50,7 @@ export interface QueuedDelivery {
   readonly first_attempt: number
   /**
    * When it may be sent, in milliseconds on this process's monotonic clock. In the past for an overdue delivery, so that
-   * it keeps its place before those which became due later, whichever was read first.
+   * it keeps its place before deliveries that became due later, whichever was read first.
    */
   readonly dueAt: number
   /** After this time no attempt begins, on the same clock; Infinity means no limit. */

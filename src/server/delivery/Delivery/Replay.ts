@@ -12,7 +12,7 @@ import { type Channel, type ChannelPolicy } from "../Channel.ts"
 import { MAX_CLOCK_SKEW, uuidTimePrefix } from "../../../domain/Ids.ts"
 import { textArray } from "../../store/pgArrays.ts"
 import { deliveryCounts } from "./deliveryCounts.ts"
-import { channelByName, type DeliveryQueue } from "./DeliveryQueue.ts"
+import { channelByName, type DeliveryQueue, queuedRowsLocked } from "./DeliveryQueue.ts"
 import { shardOf } from "./shardOf.ts"
 
 /** Length of an id's prefix: three characters and "_". */
@@ -206,15 +206,7 @@ export const makeReplay = (
   const makeDue = Effect.fn("Delivery.makeDue")(function* (org_id: OrgId, destination_id: string) {
     yield* sql`
       WITH locked AS MATERIALIZED (
-        -- Locks rows in the same order as the statement that records results, or the two could deadlock.
-        SELECT shard, seq
-        FROM delivery_queue
-        WHERE shard = ${shardOf(destination_id)}::smallint
-          AND org_id = ${org_id}
-          AND destination_id = ${destination_id}
-          AND due_at > ${currentTime(sql, clock)}
-        ORDER BY shard, seq
-        FOR UPDATE
+        ${queuedRowsLocked(sql, org_id, destination_id, sql`AND due_at > ${currentTime(sql, clock)}`)}
       )
       UPDATE delivery_queue q
       SET due_at = ${currentTime(sql, clock)}

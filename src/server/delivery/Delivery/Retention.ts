@@ -11,7 +11,7 @@ import type { Worker } from "../../concurrency/Worker.ts"
 import { deliveriesCompleted } from "../../observability/metricDefinitions.ts"
 import type { Channel, DeliveryRef, CompletedDelivery } from "../Channel.ts"
 import { maintainPartitions } from "./maintainPartitions.ts"
-import { SHARDS } from "./shardOf.ts"
+import { allShards } from "./shardOf.ts"
 
 /** How long the delivery log is retained. */
 export interface RetentionOptions {
@@ -40,8 +40,6 @@ export interface RetentionResult {
 
 /** Rows per statement, so that transactions stay short and do not delay others. */
 const STEP_ROWS = 1_000
-
-const shards = Array.from({ length: SHARDS }, (_, shard) => shard)
 
 /** An owner whose last lease ended this many days ago is deleted. */
 const DEAD_DAYS = 1
@@ -124,7 +122,7 @@ export const makeRetention = (
         SELECT q.shard, q.seq
         FROM expired
         JOIN delivery_queue q
-          ON q.shard = ANY(${int4Array(shards)}::smallint[])
+          ON q.shard = ANY(${int4Array(allShards)}::smallint[])
           AND q.org_id = expired.org_id
           AND q.destination_id = expired.destination_id
           AND q.delivery_id = expired.delivery_id

@@ -36,7 +36,7 @@ export interface ShardBalancer {
   readonly sessionEnded: () => void
   /**
    * Requests a renewal now, since a result was refused. A process whose machine was suspended together with its clock
-   * believes in its leases until then, and would go on to send what another replica sends. At most one such request
+   * trusts its leases until then, and would send the deliveries of another replica again. At most one such request
    * between two regular renewals has an effect: a result is also refused if its delivery was removed.
    */
   readonly confirm: () => void

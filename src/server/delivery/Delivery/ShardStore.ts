@@ -49,13 +49,13 @@ const ENDED_SESSION_MILLIS = 1_000
 /** The stored leases of the shards, as one replica reads and writes them. */
 export interface ShardStore {
   /**
-   * Registers this replica as live, renews its lease, removes expired ones, shortens those of owners whose session has ended, and counts
-   * the live peers. If its own lease was removed, the replica owns nothing any more and gets a new lease.
+   * Registers this replica as live, renews its lease, removes expired leases, shortens the leases of owners whose session has ended, and
+   * counts the live peers. If its own lease was removed, the replica owns nothing any more and gets a new lease.
    */
   readonly heartbeat: (beat: Heartbeat) => Effect.Effect<HeartbeatResult, SqlError.SqlError>
   /** Claims up to `wanted` shards without an owner that has a lease, each under a new epoch. */
   readonly claim: (wanted: number) => Effect.Effect<ReadonlyArray<ClaimedShard>, SqlError.SqlError>
-  /** Releases those of the shards that this replica owns. */
+  /** Releases shards, if this replica owns them. */
   readonly release: (shards: ReadonlyArray<number>) => Effect.Effect<void, SqlError.SqlError>
   /** Removes this replica's heartbeat, so that its peers no longer count it. */
   readonly deregister: Effect.Effect<void, SqlError.SqlError>

@@ -1,7 +1,7 @@
 import { type Clock, Effect, Semaphore } from "effect"
 import type { SqlError } from "effect/sql"
 import { monotonicMillis } from "../../concurrency/monotonicMillis.ts"
-import { SHARDS } from "./shardOf.ts"
+import { allShards, SHARDS } from "./shardOf.ts"
 import type { ShardStore } from "./ShardStore.ts"
 
 /** How long a lease lasts, and how much of it must be left. */
@@ -20,7 +20,7 @@ export interface LeaseOptions {
 
 /**
  * A killed owner's shards are claimed within 3.5 s: its lease ends one second after a renewal of another owner has found that its session
- * has ended, and the next renewal claims them. Those of a frozen owner are claimed within 12 s: the lease lasts 10 s.
+ * has ended, and the next renewal claims them. Shards of a frozen owner are claimed within 12 s: the lease lasts 10 s.
  */
 export const defaultLease: LeaseOptions = { leaseMillis: 10_000, marginMillis: 6_000, renewMillis: 1_500 }
 
@@ -109,8 +109,6 @@ export interface Shards {
   /** Releases everything that this replica still owns; the last step of shutdown. */
   readonly releaseAll: Effect.Effect<void, SqlError.SqlError>
 }
-
-const everyShard = Array.from({ length: SHARDS }, (_, shard) => shard)
 
 /** Starts with no shards. */
 export const makeShards = (store: ShardStore, clock: Clock.Clock, options: LeaseOptions): Shards => {
@@ -201,7 +199,7 @@ export const makeShards = (store: ShardStore, clock: Clock.Clock, options: Lease
     }),
     releaseDrained: release,
     releaseAll: store
-      .release(everyShard)
+      .release(allShards)
       .pipe(Effect.andThen(store.endLease), Effect.andThen(store.deregister))
   }
 }

@@ -1,4 +1,4 @@
-/** Counts completed deliveries, and logs those that failed: each is in no later attempt, so nothing else would tell of it. */
+/** Counts completed deliveries, and logs failed ones: they have no later attempt, so nothing else would report them. */
 import { type Context, Effect } from "effect"
 import { deliveriesCompleted, type DeliveryVerdict } from "../../observability/metricDefinitions.ts"
 
@@ -13,7 +13,7 @@ export interface Completed {
   readonly error: string | null
 }
 
-/** Verdicts of deliveries that are lost unless somebody replays them. Others of an unsent one, such as a mail about a closed approval, are usual. */
+/** Verdicts of deliveries that are lost unless they are replayed. Others of an unsent one, such as a mail about a closed approval, are usual. */
 const lost: ReadonlySet<DeliveryVerdict> = new Set(["failed", "gone", "queue_full"])
 
 /** Counts deliveries in the metrics of a service. */

@@ -4,6 +4,9 @@
  */
 export const SHARDS = 256
 
+/** The numbers of all shards. */
+export const allShards: ReadonlyArray<number> = Array.from({ length: SHARDS }, (_, shard) => shard)
+
 /** Maps a destination to its shard: FNV-1a over its id. Never changes, because queued rows were placed by it. */
 export const shardOf = (destination_id: string): number => {
   let hash = 0x811c9dc5

@@ -81,7 +81,7 @@ export const makeKeyEnds = ({ audit, revocations, sql }: KeyEndDeps) => {
       return keys
     }),
 
-    /** Takes from the keys that a person created what the person may no longer do or give. A key that is left without a scope is revoked. */
+    /** Takes rights that a person no longer has, or may no longer give, from the keys that the person created. A key that is left without a scope is revoked. */
     reduceMade: Effect.fnUntraced(function* (
       author: Author,
       { key_id: maker, org_id }: KeyRef,

@@ -26,7 +26,7 @@ export const readUsage = (sql: SqlClient.SqlClient, org_id: OrgId) =>
 
 /**
  * Adds to the stored amounts of organizations, and returns the new ones. In order of the key, so that replicas do not
- * deadlock. A killed replica loses what it added last, and what is deleted later is subtracted nevertheless: an amount
+ * deadlock. A killed replica loses its last additions, and their rows are subtracted nevertheless when they are deleted: an amount
  * ends at 0, so that none of the next is free.
  */
 export const addUsage = (

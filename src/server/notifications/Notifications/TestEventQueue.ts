@@ -45,7 +45,7 @@ interface QueuedRow extends InsertedDelivery {
 }
 
 /**
- * Queues test events, each with its entry of the audit log. A statement, which is a transaction of its own, writes those that arrive while
+ * Queues test events, each with its entry of the audit log. A statement, which is a transaction of its own, writes the events that arrive while
  * the one before commits: an organization's audited writes commit one after another. The result is null if nothing was written:
  * there is no such endpoint, it is being removed, or its queue is near its limit.
  */

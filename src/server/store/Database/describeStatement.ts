@@ -41,7 +41,7 @@ const parse = (text: string): Group => {
   return root
 }
 
-/** The queries of `WITH` by their names, each with those that it can refer to. */
+/** The queries of `WITH` by their names, each with the queries that it can refer to. */
 type Queries = ReadonlyMap<string, { readonly body: Group; readonly queries: Queries }>
 
 const VERBS: ReadonlySet<string | undefined> = new Set([
@@ -53,7 +53,7 @@ const VERBS: ReadonlySet<string | undefined> = new Set([
   "MERGE"
 ])
 
-/** A statement without its `WITH`, and the queries of that, besides those of the statement around it. */
+/** A statement without its `WITH`, and the queries that it can refer to: of its `WITH`, and of the statement around it. */
 const splitWith = (parts: Group, outer: Queries): { readonly main: Group; readonly queries: Queries } => {
   if (keywordOf(parts[0]) !== "WITH") return { main: parts, queries: outer }
   const queries = new Map(outer)

@@ -2,7 +2,7 @@ import { Predicate } from "effect"
 import { Duplex } from "node:stream"
 
 /**
- * The only use of what is private in the driver: the socket of a connection, or of the connection that it reserves. The driver has no public
+ * The only use of private members of the driver: the socket of a connection, or of the connection that it reserves. The driver has no public
  * property for it, so an upgrade can remove it without an error of types. Every statement with a deadline reads it, the first one while the
  * service starts, which then fails: without the socket, a lost connection would never be closed.
  */

@@ -19,7 +19,7 @@ const callsModel = ({ provider }: Side): boolean => provider.kind !== "examples"
 export const callsOf = (sides: ReadonlyArray<Side>, judge: Judge | null): number =>
   sides.filter(callsModel).length + (judge === null ? 0 : sides.length)
 
-/** The sides of an example that each answers so many times. */
+/** The sides of an example, each as often as it answers. */
 export const repeated = <Side>(sides: ReadonlyArray<Side>, repeats: number): ReadonlyArray<Side> =>
   Array.from({ length: repeats }, () => sides).flat()
 

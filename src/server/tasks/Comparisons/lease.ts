@@ -6,23 +6,15 @@
  * All times of a lease are the database's, read by the statement that writes or checks them: a replica whose clock is wrong neither keeps
  * a comparison nor takes one too early.
  */
-import { Duration } from "effect"
-import type { SqlClient, Statement } from "effect/sql"
+import type { Duration } from "effect"
+import type { SqlClient } from "effect/sql"
 import type { ComparisonId, OrgId } from "../../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../../domain/Time.ts"
 import { claimFirst, MAX_CANDIDATES } from "../../store/claimFirst.ts"
-import { currentTime } from "../../store/currentTime.ts"
+import { currentTime, timeFromNow } from "../../store/currentTime.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
 import { type ComparisonRow, comparisonColumns, comparisonRows } from "./rows.ts"
 import { countOf, hasRow } from "../../store/rows.ts"
-
-/** A moment from now, by the clock of the database. */
-export const timeFromNow = (
-  sql: SqlClient.SqlClient,
-  clock: StoreClock["Service"],
-  duration: Duration.Duration
-): Statement.Fragment =>
-  sql`${currentTime(sql, clock)} + ${Duration.toMillis(duration)}::float8 * interval '1 millisecond'`
 
 const isClaimable = (sql: SqlClient.SqlClient, clock: StoreClock["Service"]) =>
   sql`status = 'running' AND (lease_until IS NULL OR lease_until <= ${currentTime(sql, clock)})`

@@ -7,7 +7,7 @@ import { textArray } from "../../store/pgArrays.ts"
 import { rowsOf } from "../../store/rows.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
 import type { ComparisonBatch, ExampleComparison } from "./compareBatch.ts"
-import { timeFromNow } from "./lease.ts"
+import { timeFromNow } from "../../store/currentTime.ts"
 import { taskOfExamples } from "./rows.ts"
 
 /** Characters of results in one statement. A PostgreSQL protocol message of the client is limited to 16 MiB. */

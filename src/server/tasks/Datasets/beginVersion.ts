@@ -194,7 +194,7 @@ export const beginVersion = Effect.fnUntraced(function* (sql: SqlClient.SqlClien
 
   return {
     /**
-     * Removes the base's examples with these ids and inputs. Returns the pointers of those that the base does not have. Call it before the
+     * Removes the base's examples with these ids and inputs. Returns the pointers of the ids and inputs that the base does not have. Call it before the
      * first `put`.
      */
     remove: Effect.fnUntraced(function* (ids: ReadonlyArray<ExampleId>, inputs: ReadonlyArray<JsonObject>) {

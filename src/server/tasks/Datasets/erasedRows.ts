@@ -155,7 +155,7 @@ export const deleteResultsAhead = Effect.fnUntraced(function* (
 /**
  * Erases examples from all versions of a task's dataset: deletes them, what comparisons answered to their inputs, and
  * their words in the search index. A tombstone of each remains, with its part of the content digests of its
- * versions. The caller's transaction has the dataset lock, and has deleted their results by `deleteResultsAhead`, but for
+ * versions. The caller's transaction has the dataset lock, and has deleted their results by `deleteResultsAhead`, except
  * some that were recorded since. Returns the counted size of the deleted rows.
  *
  * The counts of words in later chunks of the index still include a removed posting: they only weigh the words.
@@ -225,7 +225,7 @@ const countErased = (
 `
 
 /**
- * Deletes examples with what is known of their data subjects, and then their results in all comparisons: a comparison
+ * Deletes examples with the digests of their data subjects, and then their results in all comparisons: a comparison
  * that is recording results locks their examples, so none is recorded after this. Returns the counted size of the deleted
  * rows.
  */

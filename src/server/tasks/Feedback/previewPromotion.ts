@@ -43,7 +43,7 @@ export const makePlannedPreviews = (): PlannedPreviews => new LruCache(MAX_KEPT)
 
 /**
  * Returns what promoting a task's staged corrections would do, all or those with these ids. The first page reads all of them, without their
- * content, of which it reads one page. Later pages continue the first one, and read a page alone, unless the dataset or a correction of
+ * content, and reads one page of it. Later pages continue the first one, and read a page alone, unless the dataset or a correction of
  * the page has changed since. Fails if one of `selected` is not staged.
  */
 export const previewPromotion = Effect.fnUntraced(function* (

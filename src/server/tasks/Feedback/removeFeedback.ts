@@ -3,7 +3,7 @@ import { notFound } from "../../../api/notFound.ts"
 import type { FeedbackId } from "../../../domain/Ids.ts"
 import type { Principal } from "../../../domain/identity/Principal.ts"
 import { countDeleted } from "../countDeleted.ts"
-import { deleteFeedback, lockFeedbackForDeletion, withDatasetLockIfNeeded } from "../deleteRuns.ts"
+import { deleteFeedback, lockFeedback, withDatasetLockIfNeeded } from "../deleteRuns.ts"
 import type { RemovalDeps } from "../RunLog/removeRun.ts"
 import { readFeedback } from "./rows.ts"
 
@@ -22,7 +22,7 @@ export const removeFeedback = Effect.fnUntraced(function* (
     sql,
     { org_id, task_id },
     Effect.fnUntraced(function* (hasLock) {
-      const locked = yield* lockFeedbackForDeletion(sql, org_id, id)
+      const [locked] = yield* lockFeedback(sql, org_id, sql`feedback_id = ${id}`)
       if (locked === undefined) return yield* notFound("feedback")
       const erased = yield* deleteFeedback(sql, usage, { org_id, task_id }, [locked], options, hasLock)
       if (erased === undefined || erased.more) return erased

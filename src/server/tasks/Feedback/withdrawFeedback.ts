@@ -33,7 +33,7 @@ export const withdrawFeedback = Effect.fnUntraced(function* (
       const now = yield* clock.now
       const status = Result.getOrElse(transition(row.status, "Withdraw"), () => row.status)
       const withdrawn: FeedbackRow = { ...row, status, is_current: false, withdrawn_at: now }
-      // A closed correction has the input of no promotion.
+      // A closed correction needs no input for a promotion.
       yield* sql`
         WITH earlier AS (
           SELECT ${sql.literal(countedFeedbackColumns())}

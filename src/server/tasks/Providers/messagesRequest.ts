@@ -1,5 +1,6 @@
 /** The requests of Anthropic's Messages API. */
 import { Predicate, Redacted, Result, Schema } from "effect"
+import { isJsonArray } from "../../../domain/json/isJsonArray.ts"
 import type { AnthropicProvider } from "../../../domain/tasks/Provider.ts"
 import { JsonObject } from "../../../domain/tasks/Dataset.ts"
 import type { JsonSchema } from "../../../domain/tasks/Task.ts"
@@ -91,15 +92,13 @@ const REFUSED_AT_ROOT = ["anyOf", "oneOf", "allOf", "$ref", "$dynamicRef", "not"
 /** A property name that the API accepts in a tool's schema. */
 const PROPERTY_NAME = /^[a-zA-Z0-9_.-]{1,64}$/
 
-const isArray = (value: Schema.Json | undefined): value is Schema.JsonArray => Array.isArray(value)
-
 const isObject = (value: Schema.Json | undefined): value is Schema.JsonObject =>
   Predicate.isReadonlyObject(value)
 
 /** Whether a schema can be that of a tool. Any other schema is in the prompt, and the answer is a text. */
 export const isToolSchema = (schema: JsonSchema): boolean => {
   const named = (part: Schema.Json): boolean => {
-    if (isArray(part)) return part.every(named)
+    if (isJsonArray(part)) return part.every(named)
     if (!isObject(part)) return true
     const { properties } = part
     return (

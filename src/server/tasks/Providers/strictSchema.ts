@@ -1,4 +1,5 @@
 import { Predicate, type Schema } from "effect"
+import { isJsonArray } from "../../../domain/json/isJsonArray.ts"
 import type { JsonSchema } from "../../../domain/tasks/Task.ts"
 
 /** The keywords that OpenAI's strict mode supports, besides the keywords that hold other schemas. */
@@ -40,7 +41,7 @@ export const isStrictSchema = (schema: JsonSchema): boolean => {
     if (properties > MAX_PROPERTIES) return false
     if (part["type"] === "object" || names.length > 0) {
       const { additionalProperties, required } = part
-      if (additionalProperties !== false || !isArray(required)) return false
+      if (additionalProperties !== false || !isJsonArray(required)) return false
       if (!names.every((name) => required.includes(name))) return false
     }
     return Object.entries(part).every(([keyword, value]) => {
@@ -50,7 +51,7 @@ export const isStrictSchema = (schema: JsonSchema): boolean => {
         case "items":
           return isStrict(value, nesting + 1)
         case "anyOf":
-          return isArray(value) && value.every((branch) => isStrict(branch, nesting + 1))
+          return isJsonArray(value) && value.every((branch) => isStrict(branch, nesting + 1))
         case "properties":
         case "$defs":
           return isObject(value) && Object.values(value).every((inner) => isStrict(inner, nesting + 1))
@@ -61,7 +62,5 @@ export const isStrictSchema = (schema: JsonSchema): boolean => {
   }
   return schema["type"] === "object" && schema["anyOf"] === undefined && isStrict(schema, 0)
 }
-
-const isArray = (value: Schema.Json | undefined): value is Schema.JsonArray => Array.isArray(value)
 
 const isObject = (value: Schema.Json): value is Schema.JsonObject => Predicate.isReadonlyObject(value)

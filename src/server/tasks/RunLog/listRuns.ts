@@ -48,7 +48,7 @@ const listedRows = rowsOf(ListedRun)
 const idsOf = (rows: ReadonlyArray<ListedRun>): ReadonlyArray<RunId> =>
   rows.flatMap(({ part, run_id }) => (part === "page" && run_id !== null ? [run_id] : []))
 
-/** The cursor of the page after the rows of `selectPage`: further matches follow the page; or else further runs follow those that were examined. */
+/** The cursor of the page after the rows of `selectPage`: further matches follow the page, or further runs follow the examined ones. */
 export const nextCursor = (rows: ReadonlyArray<ListedRun>): RunId | null =>
   rows.some(({ part }) => part === "after")
     ? idsOf(rows).reduce<RunId | null>((least, id) => (least === null || id < least ? id : least), null)

@@ -50,9 +50,8 @@ export const makeDeliveries = (
   const atomically = atomic(sql)
 
   /**
-   * Locks a batch and its destination for a replay. The order is the same in all transactions that lock several of
-   * these, or two of them could deadlock. It is: the log row, as when results are recorded; the destination; its queue,
-   * as when batches are stored. Returns whether the destination exists.
+   * Locks a batch and its destination for a replay. All transactions lock in this order, or two of them could deadlock: the log row, as
+   * when results are recorded; the destination; its queue, as when batches are stored. Returns whether the destination exists.
    */
   const lockForReplay = Effect.fnUntraced(function* (
     org_id: OrgId,
@@ -117,8 +116,7 @@ export const makeDeliveries = (
         return (yield* delivery.list(org_id, id)).map(toTelemetryDelivery)
       }),
 
-    /** The latest error while its attempt is retained, even if a later attempt succeeded. */
-    /** The error of the newest failed attempt after a time; null: after any. */
+    /** The error of the newest failed attempt after a time, even if a later attempt succeeded; null: at any time. */
     lastError: (org_id: OrgId, id: TelemetryDestinationId, after: Timestamp | null) =>
       Effect.map(
         sql<{ readonly error: string }>`

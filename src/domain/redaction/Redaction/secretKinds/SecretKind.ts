@@ -44,7 +44,7 @@ export interface Literal {
   readonly literal: string
 }
 
-/** A random part: how many characters of which alphabet. */
+/** A random part: its alphabet and its length in characters. */
 export interface RandomPart {
   /** The characters as a class of a regular expression, without brackets. */
   readonly alphabet: string

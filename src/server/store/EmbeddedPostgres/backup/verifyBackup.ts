@@ -17,7 +17,7 @@ import {
 } from "./BackupManifest.ts"
 import { digestOf } from "./copyFile.ts"
 
-/** A backup whose files are those of its manifest. */
+/** A backup whose files match its manifest. */
 export interface VerifiedBackup {
   readonly directory: string
   readonly manifest: BackupManifest
@@ -76,7 +76,7 @@ const decodeManifest = Effect.fnUntraced(function* (directory: string, text: str
   return manifest.value
 })
 
-/** Fails unless the checksums have a signature by a master key of this installation: whoever can write to a backup can change them too. */
+/** Fails unless the checksums have a signature by a master key of this installation: a program that can write to a backup can change them too. */
 const requireSignature = Effect.fnUntraced(function* (
   directory: string,
   sums: string,
