@@ -10,6 +10,13 @@ import { Countersign } from "../../src/testing/index.ts"
 import { useEveryOperation } from "../support/databaseContract.ts"
 import { eventually } from "../support/eventually.ts"
 import { databaseName, withDatabase } from "../support/postgres.ts"
+import {
+  answers,
+  releaseAnother,
+  reviewedTeam,
+  scriptedModel,
+  untilNotSampled
+} from "../support/reviewedTeam.ts"
 import { seedEnvironment } from "../support/seedOneOfEach/seedOneOfEach.ts"
 
 const clusterUrl = process.env["COUNTERSIGN_TEST_CITUS_URL"]
@@ -235,6 +242,45 @@ describe.skipIf(clusterUrl === undefined)("On a Citus cluster", () => {
           `longest request while the organization moved: ${Math.round(yield* Ref.get(longest))} ms\n`
         )
       }).pipe(Effect.scoped),
+    300_000
+  )
+
+  it.live(
+    "reviewers of organizations on different workers decide steps, and the loss of one's right does not concern the other",
+    () =>
+      Effect.gen(function* () {
+        const { administrator, url } = yield* newDatabase
+        const model = scriptedModel()
+        yield* Effect.gen(function* () {
+          yield* model.answer(() => answers("approve"))
+          const byWorker = new Map<number, Effect.Success<ReturnType<typeof reviewedTeam>>>()
+          for (let number = 0; byWorker.size < 2 && number < 20; number++) {
+            const name = `reviewed ${number}`
+            yield* (yield* Countersign).key({ preset: "admin" }, name)
+            const { port } = yield* placementOf(administrator, name)
+            if (!byWorker.has(port)) byWorker.set(port, yield* reviewedTeam(name))
+          }
+          const [one, other] = [...byWorker.values()]
+          if (one === undefined || other === undefined) return assert.fail("the cluster has one worker")
+          for (const team of [one, other]) {
+            const { decision, decision_source } = yield* untilNotSampled(team.submit())
+            assert.deepStrictEqual(
+              { decision, decision_source },
+              { decision: "allow", decision_source: "model" }
+            )
+          }
+          yield* releaseAnother(one)
+          const { reviewer } = yield* one.admin.reviewers.get({ params: { task_id: one.task_id }, query: {} })
+          assert.strictEqual(reviewer.state, "stopped")
+          assert.strictEqual((yield* one.submit()).decision, "pending")
+          assert.strictEqual((yield* untilNotSampled(other.submit())).decision_source, "model")
+        }).pipe(
+          Effect.provide(
+            Countersign.layer({ databaseUrl: url, environment: seedEnvironment, replace: model.layer }),
+            { local: true }
+          )
+        )
+      }).pipe(Effect.scoped, Effect.orDie),
     300_000
   )
 

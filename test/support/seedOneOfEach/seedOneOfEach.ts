@@ -168,7 +168,7 @@ export const seedOneOfEach = Effect.fnUntraced(function* (organization: string) 
   })
   // As if the person had read the request.
   const sql = yield* SqlClient.SqlClient
-  yield* sql`UPDATE approvals SET requested_at = requested_at - interval '1 minute' WHERE approval_id = ${granted}`
+  yield* sql`UPDATE approvals SET requested_at = ${new Date(Date.now() - 60_000)} WHERE approval_id = ${granted}`
   const newReviewer = { name: "Payments", provider: { kind: "examples" }, tools: ["pay"] } as const
   const reviewer = yield* admin.reviewers.create({ payload: newReviewer })
   // As if it had decided a step: it has earned nothing.
