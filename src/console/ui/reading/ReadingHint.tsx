@@ -2,10 +2,11 @@ import type { Reading } from "./useReading.ts"
 
 /**
  * Says why nothing can be approved yet: something is folded, or was not on the screen. Its line stays afterwards, because the page would move
- * under the pointer of somebody who has scrolled to the end.
+ * under the pointer of somebody who has scrolled to the end. It is there before the first measurement too: lines that it will cover must not
+ * count as seen.
  */
 export const ReadingHint = ({ reading: { folds, isSeen, wasUnread } }: { readonly reading: Reading }) =>
-  wasUnread ? (
+  isSeen && !wasUnread ? null : (
     <p className="decide-hint reading-hint">
       <span data-over={isSeen ? "" : undefined}>
         {folds === 0
@@ -17,4 +18,4 @@ export const ReadingHint = ({ reading: { folds, isSeen, wasUnread } }: { readonl
       </span>
       {isSeen ? <span>Everything was on the screen.</span> : null}
     </p>
-  ) : null
+  )
