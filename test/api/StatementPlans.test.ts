@@ -57,7 +57,7 @@ const larger: ReadonlyArray<{ readonly text: string; readonly rows: number; read
   { text: "SELECT delivery_id FROM deliveries WHERE", rows: 10_000, limit: "MAX_REPLAYED" },
   { text: "WITH reset AS ( UPDATE deliveries", rows: 10_000, limit: "MAX_REPLAYED" },
   {
-    text: "WITH locked AS MATERIALIZED ( -- Locks",
+    text: "WITH locked AS MATERIALIZED ( SELECT shard, seq FROM delivery_queue",
     rows: 10_100,
     limit: "NOTIFY_QUEUE_LIMIT of an endpoint"
   },
