@@ -2,9 +2,9 @@
  * Retention of rows that are deleted some time after their end, table by table. Periods that organizations set themselves are in
  * `DataRetention`.
  */
-import { DateTime, type Duration, Effect, Layer } from "effect"
+import { DateTime, type Duration, Effect, Layer, Schema } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
-import { type OrgId, uuidTimePrefix } from "../../domain/Ids.ts"
+import { KeyId, OrgId, uuidTimePrefix } from "../../domain/Ids.ts"
 import { toDate } from "../../domain/Time.ts"
 import { deleteInBatches, toWorkerRun } from "../concurrency/deleteInBatches.ts"
 import { mailbox } from "../identity/mailbox.ts"
@@ -12,6 +12,8 @@ import { deleteOfOrganizations } from "../store/deleteOfOrganizations.ts"
 import { RETENTION_MILLIS } from "../store/idempotencyKeys.ts"
 import { layerDueWorker } from "../store/layerDueWorker.ts"
 import { onlyOrganization } from "../store/onlyOrganization.ts"
+import { textArray } from "../store/pgArrays.ts"
+import { rowsOf } from "../store/rows.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { transaction } from "../store/transaction.ts"
 
@@ -40,6 +42,8 @@ interface Expiry {
 
 const countRows = <E, R>(deleted: Effect.Effect<ReadonlyArray<unknown>, E, R>) =>
   Effect.map(deleted, (rows) => rows.length)
+
+const keyRows = rowsOf(Schema.Struct({ org_id: OrgId, key_id: KeyId }))
 
 /** The key of the advisory lock of the audit log's retention: "csau" in ASCII. No other lock of the database has it. */
 const AUDIT_LOCK = 0x63736175
@@ -118,29 +122,41 @@ const expiries = {
    * Keys that can no longer be used, with their console sessions and with the confirmations of email addresses that no
    * other key has. The audit log and other records keep their ids and names. Two kinds of keys are retained: keys whose
    * created keys still exist, because a key's maker determines which requests it may approve; and keys of the operator,
-   * which no other key created. In a transaction, which is tried again after a deadlock: on a cluster replicas lock the
-   * nodes' copies of a table in any order.
+   * which no other key created. On a cluster, each node deletes the rows of its own copy, so they are chosen before, by one node. In a
+   * transaction, which is tried again after a deadlock: replicas lock the copies in any order.
    */
   key_retention: {
     every: "1 hour",
     rows: 500,
-    deleteBatch: ({ cutoff, rows, sql }) =>
-      transaction(
+    deleteBatch: Effect.fnUntraced(function* ({ cutoff, rows, sql }) {
+      const isEnded = sql`
+        created_by_id IS NOT NULL
+        AND least(revoked_at, expires_at) < ${toDate(cutoff)}::timestamptz
+        AND NOT EXISTS (
+          SELECT 1
+          FROM api_keys AS made
+          WHERE made.org_id = key.org_id
+            AND made.created_by_id = key.key_id
+        )
+      `
+      const chosen = yield* keyRows.all(sql`
+        SELECT org_id, key_id
+        FROM api_keys AS key
+        WHERE ${isEnded}
+        ORDER BY least(revoked_at, expires_at)
+        LIMIT ${rows}
+      `)
+      if (chosen.length === 0) return 0
+      return yield* transaction(
         countRows(sql`
         WITH ended AS MATERIALIZED (
-          SELECT org_id, key_id, email
-          FROM api_keys AS key
-          WHERE created_by_id IS NOT NULL
-            AND least(revoked_at, expires_at) < ${toDate(cutoff)}::timestamptz
-            AND NOT EXISTS (
-              SELECT 1
-              FROM api_keys AS made
-              WHERE made.org_id = key.org_id
-                AND made.created_by_id = key.key_id
-            )
-          ORDER BY least(revoked_at, expires_at)
-          LIMIT ${rows}
-          FOR UPDATE SKIP LOCKED
+          SELECT key.org_id, key.key_id, key.email
+          FROM unnest(
+            ${textArray(chosen.map(({ org_id }) => org_id))}::text[],
+            ${textArray(chosen.map(({ key_id }) => key_id))}::text[]
+          ) AS chosen (org_id, key_id)
+            JOIN api_keys AS key USING (org_id, key_id)
+          WHERE ${isEnded}
         ), ended_sessions AS (
           DELETE FROM console_sessions AS session
           USING ended
@@ -174,6 +190,7 @@ const expiries = {
         RETURNING 1 AS removed
       `)
       )
+    })
   },
   /**
    * Audit entries from the beginning of each organization's hash chain, so that what remains can be verified: an expired

@@ -56,7 +56,8 @@ export const deleteExpired = (sql: SqlClient.SqlClient, org_id: OrgId, now: Time
         FROM console_sessions
         WHERE org_id = ${org_id}
           AND (expires_at <= ${toDate(now)}::timestamptz OR last_active_at <= ${idleSince}::timestamptz)
-        ORDER BY expires_at
+        -- On a cluster, each node chooses in its own copy.
+        ORDER BY expires_at, digest
         LIMIT ${EXPIRED_BATCH}
       )
   `.pipe(Effect.orDie)
