@@ -6,12 +6,11 @@
  * for themselves come last (`vitest.config.ts`), after the long checks have ended. `npm run verify` runs what takes longer.
  */
 import { spawnSync } from "node:child_process"
-import { existsSync, readFileSync, rmSync } from "node:fs"
+import { existsSync, rmSync } from "node:fs"
 import { availableParallelism } from "node:os"
 import path from "node:path"
 import { cache, has, program, root, runStep, runSteps, say, script, type Step } from "./steps.ts"
-
-const results = path.join(cache, "vitest.json")
+import { readTestResults, resultsFile } from "./testResults.ts"
 
 const effectTsgo = program("effect-tsgo", path.join(root, "scripts", "lint"))
 
@@ -105,24 +104,25 @@ const tests: Step = {
     "--reporter=default",
     "--reporter=json",
     "--reporter=./test/support/guarantees/GuaranteesReporter.ts",
-    `--outputFile.json=${results}`
+    `--outputFile.json=${resultsFile}`
   ]
 }
 
-/** Prints the counts of the test run. */
+/** Prints the tests that failed, again after all output, and the counts of the test run. */
 const count = () => {
-  const found: unknown = JSON.parse(readFileSync(results, "utf8"))
-  const number = (name: string) => {
-    const value: unknown = typeof found === "object" && found !== null ? Reflect.get(found, name) : undefined
-    return typeof value === "number" ? value : 0
+  const { files, numFailedTests, numPassedTests, numPendingTests, numTodoTests } = readTestResults()
+  for (const { assertionResults, file, status } of files) {
+    const names = assertionResults.filter((test) => test.status === "failed").map(({ fullName }) => fullName)
+    if (status === "failed")
+      for (const name of names.length > 0 ? names : [""]) say(`FAILED: ${file} ${name}`)
   }
-  const skipped = number("numPendingTests") + number("numTodoTests")
+  const skipped = numPendingTests + numTodoTests
   if (skipped > 0) say(`${skipped} skipped`)
-  say(`${number("numPassedTests")} passed, ${number("numFailedTests")} failed`)
+  say(`${numPassedTests} passed, ${numFailedTests} failed`)
 }
 
 // Results of an earlier run must not be printed if the tests do not run.
-rmSync(results, { force: true })
+rmSync(resultsFile, { force: true })
 const failed = [...(await runSteps(quickChecks, availableParallelism()))]
 if (failed.length === 0) {
   const [ofChecks, havePassed] = await Promise.all([runSteps(longChecks, 1), runStep(tests, "live")])
@@ -132,4 +132,4 @@ if (failed.length > 0) {
   say(`FAILED: ${failed.join(", ")}`)
   process.exitCode = 1
 }
-if (existsSync(results)) count()
+if (existsSync(resultsFile)) count()

@@ -135,12 +135,14 @@ layer(service({ environment: { COUNTERSIGN_TELEMETRY_FLUSH_SECONDS: "300" } }), 
           [[207, { successes: [], errors: [] }]]
         )
         const { trace_id } = yield* scoredRun(admin)
-        const later = yield* admin.feedback.create({ payload: { inference_log_id: trace_id, score: -1 } })
         const sent = Effect.gen(function* () {
           yield* Effect.flatMap(Spans, (spans) => spans.flush)
           yield* awaitBatches(admin, id, (list) => list.every(({ status }) => status === "delivered"))
           return tool.scores.length
         })
+        // One after the other: batches that wait at the same time are sent at the same time.
+        assert.strictEqual(yield* sent, 1)
+        const later = yield* admin.feedback.create({ payload: { inference_log_id: trace_id, score: -1 } })
         assert.strictEqual(yield* sent, 2)
         yield* admin.feedback.withdraw({ params: { id: later.id } })
         // Nothing is sent of what counts no more.
