@@ -19,6 +19,7 @@ import { Approvals } from "./approvals/Approvals.ts"
 import { Audit } from "./identity/Audit.ts"
 import { AuditChain } from "./identity/AuditChain.ts"
 import * as Authentication from "./http/Authentication.ts"
+import { ComparisonRuns } from "./tasks/ComparisonRuns.ts"
 import { Comparisons } from "./tasks/Comparisons.ts"
 import { layerComparisonSpans } from "./tasks/Comparisons/layerComparisonSpans.ts"
 import { layerWorker } from "./concurrency/Worker.ts"
@@ -239,7 +240,7 @@ export const layerServices = (settings: ServiceSettings) =>
         Playground.layer,
         Releases.layer,
         Canaries.layer,
-        Comparisons.layer(),
+        Comparisons.layer.pipe(Layer.provideMerge(ComparisonRuns.layer())),
         Layer.mergeAll(
           FeedbackList.layer.pipe(Layer.provideMerge(Feedback.layer)),
           FeedbackTokens.layer(settings),
@@ -316,7 +317,7 @@ export const layerServices = (settings: ServiceSettings) =>
 export const layerSchedulers = (settings: ServiceSettings) =>
   Layer.mergeAll(
     Deadlines.layerWorker(),
-    Comparisons.layerWorkers,
+    ComparisonRuns.layerWorkers,
     ReviewerWorkers.layer,
     RowRetention.layer(settings),
     Deletions.layerWorker,

@@ -1,7 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
-import { Comparisons } from "../../../../src/server/tasks/Comparisons.ts"
+import { ComparisonRuns } from "../../../../src/server/tasks/ComparisonRuns.ts"
 import { Providers } from "../../../../src/server/tasks/Providers.ts"
 import { service } from "../../../support/service.ts"
 import { createSortingTask, createTeamClients } from "../../../support/tasks.ts"
@@ -28,7 +28,7 @@ const failFourthAttempt = Effect.fnUntraced(function* (organization: string) {
   const { params } = yield* createSortingTask(admin, ["a", "other"])
   const { comparison } = yield* admin.comparisons.create({ params, payload: {} })
   const sql = yield* SqlClient.SqlClient
-  const comparisons = yield* Comparisons
+  const runs = yield* ComparisonRuns
   const read = Effect.map(
     sql<{ readonly attempts: number; readonly seconds: number }>`
       SELECT attempts, EXTRACT(epoch FROM lease_until - now())::float8 AS seconds
@@ -44,7 +44,7 @@ const failFourthAttempt = Effect.fnUntraced(function* (organization: string) {
       SET attempts = 3, lease_until = NULL, lease_epoch = lease_epoch + 1
       WHERE comparison_id = ${comparison.id}
     `
-    yield* Effect.exit(comparisons.runOnce)
+    yield* Effect.exit(runs.runOnce)
     return yield* read
   })
   // Longer than a lease, which a worker has that claims the comparison before the test does.
@@ -58,7 +58,7 @@ layer(service({ replace: broken }), { excludeTestServices: true })("the attempts
       const { params } = yield* createSortingTask(admin, ["a", "other"])
       const { comparison } = yield* admin.comparisons.create({ params, payload: {} })
       const sql = yield* SqlClient.SqlClient
-      const comparisons = yield* Comparisons
+      const runs = yield* ComparisonRuns
       const get = Effect.map(
         admin.comparisons.get({ params: { id: comparison.id } }),
         (detail) => detail.comparison
@@ -66,7 +66,7 @@ layer(service({ replace: broken }), { excludeTestServices: true })("the attempts
       // Ends the pause before the next attempt, which this test or a worker makes.
       const attempt = Effect.gen(function* () {
         yield* sql`UPDATE comparisons SET lease_until = NULL WHERE comparison_id = ${comparison.id}`
-        yield* Effect.exit(comparisons.runOnce)
+        yield* Effect.exit(runs.runOnce)
         return yield* get
       })
       const failed = yield* Effect.repeat(attempt, { until: ({ status }) => status !== "running", times: 50 })
@@ -80,7 +80,7 @@ layer(service({ replace: broken }), { excludeTestServices: true })("the attempts
         admin.releases.create({ params, payload: { comparison_id: comparison.id } })
       )
       assert.strictEqual(refused._tag, "COMPARISON_UNFINISHED")
-      assert.strictEqual(yield* comparisons.poll, 0)
+      assert.strictEqual(yield* runs.poll, 0)
     })
   )
 

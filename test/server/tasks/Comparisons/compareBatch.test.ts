@@ -23,6 +23,7 @@ import {
 } from "../../../../src/domain/Ids.ts"
 import { noUsage } from "../../../../src/domain/tasks/Provider.ts"
 import { scopes } from "../../../../src/domain/identity/Scope.ts"
+import { ComparisonRuns } from "../../../../src/server/tasks/ComparisonRuns.ts"
 import { Comparisons } from "../../../../src/server/tasks/Comparisons.ts"
 import { Datasets } from "../../../../src/server/tasks/Datasets.ts"
 import { deleteExamples } from "../../../../src/server/tasks/Datasets/erasedRows.ts"
@@ -67,17 +68,17 @@ const scriptedProviders = Layer.effect(
   )
 )
 
-/** Comparisons with a short lease, which is renewed every 100 ms. */
-class ShortLease extends Context.Service<ShortLease, Comparisons["Service"]>()(
+/** Runs of comparisons with a short lease, which is renewed every 100 ms. */
+class ShortLease extends Context.Service<ShortLease, ComparisonRuns["Service"]>()(
   "countersign/test/ShortLease"
 ) {
-  static readonly layer = Layer.effect(ShortLease, Comparisons).pipe(
-    Layer.provide(Layer.fresh(Comparisons.layer({ lease: "300 millis" })))
+  static readonly layer = Layer.effect(ShortLease, ComparisonRuns).pipe(
+    Layer.provide(Layer.fresh(ComparisonRuns.layer({ lease: "300 millis" })))
   )
 }
 
-const live = Layer.mergeAll(Comparisons.layer(), ShortLease.layer, Datasets.layer, Releases.layer).pipe(
-  Layer.provideMerge(Tasks.layer),
+const live = Layer.mergeAll(Comparisons.layer, ShortLease.layer, Datasets.layer, Releases.layer).pipe(
+  Layer.provideMerge([Tasks.layer, ComparisonRuns.layer()]),
   Layer.provide(scriptedProviders),
   Layer.provideMerge(Answers.layer),
   Layer.provide([
@@ -132,13 +133,13 @@ const createComparison = Effect.fnUntraced(function* (name: string, count: numbe
   return { by, comparison, read, task_id: id }
 })
 
-layer(live, { excludeTestServices: true })("Comparisons.runOnce", (it) => {
+layer(live, { excludeTestServices: true })("ComparisonRuns.runOnce", (it) => {
   it.effect(
     "a replica that takes over an interrupted comparison continues it and counts each example once",
     () =>
       Effect.gen(function* () {
         const answers = yield* Answers
-        const comparisons = yield* Comparisons
+        const runs = yield* ComparisonRuns
         const { comparison, read } = yield* createComparison("taken over", 80)
         // The model answers the first 32 examples for both sides, then stops responding.
         const silent = yield* Deferred.make<void>()
@@ -146,14 +147,14 @@ layer(live, { excludeTestServices: true })("Comparisons.runOnce", (it) => {
         yield* Ref.set(answers, () =>
           ++asked <= 64 ? correctAnswer() : Effect.andThen(Deferred.succeed(silent, undefined), Effect.never)
         )
-        const first = yield* Effect.forkChild(comparisons.runOnce)
+        const first = yield* Effect.forkChild(runs.runOnce)
         yield* Deferred.await(silent)
         assert.deepInclude((yield* read).comparison, { status: "running", compared: 32 })
-        assert.isTrue(Option.isNone(yield* comparisons.runOnce), "its lease is valid")
+        assert.isTrue(Option.isNone(yield* runs.runOnce), "its lease is valid")
 
         yield* Fiber.interrupt(first)
         yield* Ref.set(answers, correctAnswer)
-        const run = yield* comparisons.runOnce
+        const run = yield* runs.runOnce
         assert.deepStrictEqual(Option.getOrUndefined(run), {
           comparison_id: comparison.id,
           compared: 48,
@@ -163,14 +164,14 @@ layer(live, { excludeTestServices: true })("Comparisons.runOnce", (it) => {
         assert.strictEqual(done.comparison.compared, 80)
         assert.deepInclude(done.comparison.summary.candidate, { agreed: 80, input_tokens: 160 })
         assert.lengthOf(done.results, 80)
-        assert.isTrue(Option.isNone(yield* comparisons.runOnce), "it is completed")
+        assert.isTrue(Option.isNone(yield* runs.runOnce), "it is completed")
       })
   )
 
   it.effect("a batch of large answers is written before it has 32 examples", () =>
     Effect.gen(function* () {
       const answers = yield* Answers
-      const comparisons = yield* Comparisons
+      const runs = yield* ComparisonRuns
       const { read } = yield* createComparison("large answers", 16)
       const large = { answer: { category: "x".repeat(1_500_000) }, usage: noUsage, calls: [], examples: [] }
       const silent = yield* Deferred.make<void>()
@@ -180,12 +181,12 @@ layer(live, { excludeTestServices: true })("Comparisons.runOnce", (it) => {
           ? Effect.succeed(large)
           : Effect.andThen(Deferred.succeed(silent, undefined), Effect.never)
       )
-      const first = yield* Effect.forkChild(comparisons.runOnce)
+      const first = yield* Effect.forkChild(runs.runOnce)
       yield* Deferred.await(silent)
       assert.isAbove((yield* read).comparison.compared, 2)
       yield* Fiber.interrupt(first)
       yield* Ref.set(answers, correctAnswer)
-      assert.isTrue(Option.getOrThrow(yield* comparisons.runOnce).completed)
+      assert.isTrue(Option.getOrThrow(yield* runs.runOnce).completed)
       assert.strictEqual((yield* read).comparison.compared, 16)
     })
   )
@@ -195,7 +196,7 @@ layer(live, { excludeTestServices: true })("Comparisons.runOnce", (it) => {
     () =>
       Effect.gen(function* () {
         const answers = yield* Answers
-        const { runOnce } = yield* Comparisons
+        const { runOnce } = yield* ComparisonRuns
         const { read } = yield* createComparison("slow", 32)
         const clock = yield* Clock.Clock
         let offset = 0
@@ -262,7 +263,7 @@ layer(live, { excludeTestServices: true })("Comparisons.runOnce", (it) => {
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const answers = yield* Answers
-      const comparisons = yield* Comparisons
+      const runs = yield* ComparisonRuns
       const { comparison, read } = yield* createComparison("stale", 10)
       const asked = yield* Deferred.make<void>()
       const resume = yield* Deferred.make<void>()
@@ -272,12 +273,12 @@ layer(live, { excludeTestServices: true })("Comparisons.runOnce", (it) => {
           Effect.andThen(Deferred.await(resume), correctAnswer())
         )
       )
-      const stale = yield* Effect.forkChild(comparisons.runOnce)
+      const stale = yield* Effect.forkChild(runs.runOnce)
       yield* Deferred.await(asked)
       // Simulates a process that was paused for longer than its lease.
       yield* sql`UPDATE comparisons SET lease_until = now() - interval '1 second' WHERE comparison_id = ${comparison.id}`
       yield* Ref.set(answers, correctAnswer)
-      assert.isTrue(Option.isSome(yield* comparisons.runOnce))
+      assert.isTrue(Option.isSome(yield* runs.runOnce))
       yield* Deferred.succeed(resume, undefined)
       assert.deepInclude(Option.getOrThrow(yield* Fiber.join(stale)), { compared: 0, completed: false })
       const done = yield* read
@@ -317,7 +318,7 @@ layer(live, { excludeTestServices: true })("Comparisons.runOnce", (it) => {
   it.effect("an example that a side fails to answer counts as a disagreement of that side", () =>
     Effect.gen(function* () {
       const answers = yield* Answers
-      const comparisons = yield* Comparisons
+      const runs = yield* ComparisonRuns
       const { read } = yield* createComparison("failures", 3)
       yield* Ref.set(answers, (request) =>
         request.input["text"] === "m1"
@@ -332,7 +333,7 @@ layer(live, { excludeTestServices: true })("Comparisons.runOnce", (it) => {
             )
           : correctAnswer()
       )
-      yield* comparisons.runOnce
+      yield* runs.runOnce
       const { comparison, results } = yield* read
       assert.deepInclude(comparison.summary.live, { agreed: 2, failed: 1 })
       assert.deepInclude(results.find(({ input }) => input["text"] === "m1")?.candidate, {
@@ -350,7 +351,7 @@ layer(live, { excludeTestServices: true })("Comparisons.runOnce", (it) => {
         const sql = yield* SqlClient.SqlClient
         const clock = yield* StoreClock
         const answers = yield* Answers
-        const comparisons = yield* Comparisons
+        const runs = yield* ComparisonRuns
         yield* Ref.set(answers, correctAnswer)
         const one = yield* createComparison("first", 2)
         const other = yield* createComparison("second", 2)
@@ -366,7 +367,7 @@ layer(live, { excludeTestServices: true })("Comparisons.runOnce", (it) => {
           )
         )
         const claimed = yield* Deferred.await(claiming)
-        const run = yield* Effect.timeout(comparisons.runOnce, "10 seconds")
+        const run = yield* Effect.timeout(runs.runOnce, "10 seconds")
         yield* Deferred.succeed(commit, undefined)
         yield* Fiber.join(claim)
         assert.sameMembers(
@@ -411,7 +412,7 @@ layer(live, { excludeTestServices: true })("Comparisons.runOnce", (it) => {
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
         const answers = yield* Answers
-        const comparisons = yield* Comparisons
+        const runs = yield* ComparisonRuns
         yield* Ref.set(answers, correctAnswer)
         const claimed = yield* createComparison("being claimed", 1)
         const next = yield* createComparison("next", 1)
@@ -431,13 +432,13 @@ layer(live, { excludeTestServices: true })("Comparisons.runOnce", (it) => {
           )
         )
         yield* Deferred.await(locked)
-        assert.deepInclude(Option.getOrThrow(yield* comparisons.runOnce), {
+        assert.deepInclude(Option.getOrThrow(yield* runs.runOnce), {
           comparison_id: next.comparison.id,
           completed: true
         })
         yield* Deferred.succeed(commit, undefined)
         yield* Fiber.join(other)
-        assert.deepInclude(Option.getOrThrow(yield* comparisons.runOnce), {
+        assert.deepInclude(Option.getOrThrow(yield* runs.runOnce), {
           comparison_id: claimed.comparison.id,
           completed: true
         })
@@ -449,6 +450,7 @@ layer(live, { excludeTestServices: true })("Comparisons.runOnce", (it) => {
     () =>
       Effect.gen(function* () {
         const answers = yield* Answers
+        const runs = yield* ComparisonRuns
         const comparisons = yield* Comparisons
         const releases = yield* Releases
         yield* Ref.set(answers, correctAnswer)
@@ -458,8 +460,8 @@ layer(live, { excludeTestServices: true })("Comparisons.runOnce", (it) => {
         assert.strictEqual(refused._tag, "COMPARISON_UNFINISHED")
         assert.match(refused.detail ?? "", /^The comparison is still running: 0 of 3 examples compared\./)
         const other = yield* Effect.provide(comparisons.create(task_id, {}), by)
-        yield* comparisons.runOnce
-        yield* comparisons.runOnce
+        yield* runs.runOnce
+        yield* runs.runOnce
 
         const first = yield* release
         const force = { force: true, reason: "A test of repeated releases." }
@@ -490,7 +492,7 @@ layer(live, { excludeTestServices: true })("Comparisons.runOnce", (it) => {
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const answers = yield* Answers
-      const comparisons = yield* Comparisons
+      const runs = yield* ComparisonRuns
       yield* Ref.set(answers, correctAnswer)
       const { by, comparison, read, task_id } = yield* createComparison("erased meanwhile", 2)
       const { org_id } = Context.get(by, Authorized("tasks.read"))
@@ -506,7 +508,7 @@ layer(live, { excludeTestServices: true })("Comparisons.runOnce", (it) => {
         Effect.forkChild
       )
       yield* Deferred.await(deleted)
-      assert.deepInclude(Option.getOrThrow(yield* comparisons.runOnce), { compared: 2, completed: true })
+      assert.deepInclude(Option.getOrThrow(yield* runs.runOnce), { compared: 2, completed: true })
       yield* Deferred.succeed(recorded, undefined)
       yield* Fiber.join(erasure)
       const results = yield* sql`
@@ -543,11 +545,11 @@ layer(live, { excludeTestServices: true })("Comparisons.runOnce", (it) => {
   it.effect("a comparison that is released by several requests at once becomes one release", () =>
     Effect.gen(function* () {
       const answers = yield* Answers
-      const comparisons = yield* Comparisons
+      const runs = yield* ComparisonRuns
       const releases = yield* Releases
       yield* Ref.set(answers, correctAnswer)
       const { by, comparison, task_id } = yield* createComparison("released at once", 1)
-      yield* comparisons.runOnce
+      yield* runs.runOnce
       const made = yield* Effect.replicateEffect(
         Effect.provide(releases.create(task_id, { comparison_id: comparison.id }), by),
         6,
