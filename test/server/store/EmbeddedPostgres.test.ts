@@ -6,7 +6,8 @@ import path from "node:path"
 import {
   defaultDataDir,
   EmbeddedPostgres,
-  type EmbeddedPostgresFailed
+  type EmbeddedPostgresFailed,
+  embeddedServerUrl
 } from "../../../src/server/store/EmbeddedPostgres.ts"
 import { prepareDataDir } from "../../../src/server/store/EmbeddedPostgres/Cluster.ts"
 import {
@@ -37,6 +38,15 @@ const serverOf = (dataDir: string) => Effect.promise(() => readPostmasterPid(dat
 /** Retries until the server responds, because it may be restarting. */
 const eventually = <A, E, R>(self: Effect.Effect<A, E, R>) =>
   Effect.retry(self, Schedule.max([Schedule.spaced("20 millis"), Schedule.recurs(1000)]))
+
+/** Waits until this many services hold a reference to the server: it notices later that one was killed. */
+const awaitReferences = Effect.fnUntraced(function* (dataDir: string, count: number) {
+  const url = yield* embeddedServerUrl(dataDir)
+  yield* Effect.repeat(
+    query(url, "SELECT count(*)::int AS held FROM pg_locks WHERE locktype = 'advisory' AND granted"),
+    { until: ([row]) => row?.["held"] === count, schedule: Schedule.spaced("20 millis") }
+  )
+})
 
 const unprivileged = { uid: 65_534, gid: 65_534 }
 const isRoot = process.getuid?.() === 0
@@ -91,6 +101,7 @@ describe("EmbeddedPostgres", () => {
         Effect.gen(function* () {
           assert.isDefined(server)
           assert.strictEqual(yield* serverOf(dataDir), server)
+          yield* awaitReferences(dataDir, 1)
         })
       )
       assert.isUndefined(yield* serverOf(dataDir))
@@ -142,6 +153,7 @@ describe("EmbeddedPostgres", () => {
       // A killed service no longer holds a reference.
       yield* second?.end("SIGKILL") ?? Effect.void
       assert.strictEqual(yield* serverOf(dataDir), server)
+      yield* awaitReferences(dataDir, 1)
       yield* third?.end("SIGTERM") ?? Effect.void
       assert.isUndefined(yield* serverOf(dataDir))
     })
