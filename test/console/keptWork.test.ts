@@ -133,6 +133,38 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Unsav
       })
     }).pipe(Effect.scoped, Effect.orDie))
 
+  test("changed settings are kept over a reload beside what others saved, until they are saved or discarded", () =>
+    Effect.gen(function* () {
+      const { admin, secret } = yield* createTask("settings")
+      const { page, pageErrors } = yield* openSignedIn(secret, "/data")
+      const [runs, sessions] = [page.getByLabel("Runs, days"), page.getByLabel("Agent sessions, days")]
+      yield* Effect.promise(async () => {
+        await runs.fill("30")
+        await page.getByLabel("IBANs").check()
+      })
+      const { revision } = yield* admin.retentionSettings.get()
+      yield* admin.retentionSettings.replace({
+        payload: { revision, run_days: null, feedback_days: null, session_days: 90 }
+      })
+      yield* Effect.promise(async () => {
+        await page.reload()
+        const notices = page.getByText("Your unsaved changes are back")
+        await notices.nth(1).waitFor()
+        assert.deepStrictEqual([await runs.inputValue(), await sessions.inputValue()], ["30", "90"])
+        assert.isTrue(await page.getByLabel("IBANs").isChecked())
+        const redaction = page.getByRole("region", { name: "Redaction" })
+        await redaction.getByRole("button", { name: "Discard changes" }).click()
+        assert.isFalse(await page.getByLabel("IBANs").isChecked())
+        await page.getByRole("region", { name: "Retention" }).getByRole("button", { name: "Save" }).click()
+        await page.getByText("Retention saved").waitFor()
+        await page.reload()
+        await runs.waitFor()
+        assert.deepStrictEqual([await runs.inputValue(), await notices.count()], ["30", 0])
+      })
+      assert.deepInclude(yield* admin.retentionSettings.get(), { run_days: 30, session_days: 90 })
+      assert.deepStrictEqual(pageErrors, [])
+    }).pipe(Effect.scoped, Effect.orDie))
+
   test("a half-filled dialog opens again after Back, a reload and the end of the session, without its secrets", () =>
     Effect.gen(function* () {
       const { secret } = yield* createTask("dialogs")

@@ -25,7 +25,7 @@ export const Dialog = ({
   readonly onClose: () => void
   /** A class besides `dialog`. */
   readonly className?: string
-  /** The kept input of its form, of `useDialogDraft`. */
+  /** The kept input of its form, of `useFormDraft`. */
   readonly draft?: { readonly isRestored: boolean; readonly discard: () => void }
   /** Only the dialog's own buttons close it. For content that cannot be shown again. */
   readonly explicitClose?: boolean

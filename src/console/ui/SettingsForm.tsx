@@ -4,15 +4,17 @@ import { Button } from "./Button.tsx"
 import { ConflictNotice } from "./ConflictNotice.tsx"
 import type { Failure } from "./Failure.ts"
 import { FailureNotice } from "./FailureNotice.tsx"
+import { KeptWorkNotice } from "./KeptWorkNotice.tsx"
 import { showToast } from "./Toasts.tsx"
 import { useAction } from "./useAction.ts"
+import type { FormDraft } from "./useFormDraft.ts"
 
 /** A form of settings that are replaced as a whole, with a question if somebody else saved them meanwhile. */
 export const SettingsForm = <E,>({
   actions,
   changedCode,
   children,
-  isChanged,
+  draft,
   isEditable,
   noun,
   onLoad,
@@ -26,7 +28,8 @@ export const SettingsForm = <E,>({
   /** The problem's code if the settings are no longer those that were loaded. */
   readonly changedCode: string
   readonly isEditable: boolean
-  readonly isChanged: boolean
+  /** The fields, which are kept until they are saved. */
+  readonly draft: Pick<FormDraft<object>, "isChanged" | "isRestored" | "discard">
   /** Saves them. `overwrite`: also if they were saved elsewhere meanwhile. */
   readonly replace: (overwrite: boolean) => Effect.Effect<unknown, E>
   /** Reads the saved settings. */
@@ -36,10 +39,14 @@ export const SettingsForm = <E,>({
   readonly children: (failure: Failure | undefined) => ReactNode
 }) => {
   const save = useAction(replace)
+  const load = () => {
+    draft.discard()
+    onLoad()
+  }
   const run = async (overwrite: boolean) => {
     if ((await save.runResult(overwrite)) === undefined) return
     showToast(saved)
-    onLoad()
+    load()
   }
   return (
     <form
@@ -49,12 +56,13 @@ export const SettingsForm = <E,>({
         void run(false)
       }}
     >
+      {draft.isRestored ? <KeptWorkNotice onDiscard={draft.discard} /> : null}
       {save.failure?.code === changedCode ? (
         <ConflictNotice
           noun={noun}
           onLoad={() => {
             save.reset()
-            onLoad()
+            load()
           }}
           onOverwrite={() => void run(true)}
           pending={save.pending}
@@ -66,7 +74,7 @@ export const SettingsForm = <E,>({
       {isEditable ? (
         <div className="row-actions">
           {actions}
-          <Button kind="primary" type="submit" pending={save.pending} disabled={!isChanged}>
+          <Button kind="primary" type="submit" pending={save.pending} disabled={!draft.isChanged}>
             Save
           </Button>
         </div>

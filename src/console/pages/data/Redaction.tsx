@@ -1,3 +1,4 @@
+import { Schema } from "effect"
 import { AsyncResult, Atom } from "effect/reactivity"
 import { useState } from "react"
 import type { RedactionSettings } from "../../../api/RedactionSettings.ts"
@@ -13,6 +14,7 @@ import { Field } from "../../ui/Field.tsx"
 import { SettingsForm } from "../../ui/SettingsForm.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { useAction } from "../../ui/useAction.ts"
+import { useFormDraft } from "../../ui/useFormDraft.ts"
 
 const redactionAtom = Atom.make(apiClient.redactionSettings.get())
 
@@ -54,22 +56,27 @@ export const Redaction = () => {
   )
 }
 
+const Changes = Schema.Struct({
+  patterns: Schema.optionalKey(Schema.String),
+  exceptions: Schema.optionalKey(Schema.String),
+  personal_data: Schema.optionalKey(Schema.Array(PersonalData)),
+  redact_runs: Schema.optionalKey(Schema.Boolean)
+})
+
 const Rules = ({ settings }: { readonly settings: RedactionSettings }) => {
   const editable = useCan()("org_config.write")
-  const [personal, setPersonal] = useState(settings.personal_data)
-  const [redactsRuns, setRedactsRuns] = useState(settings.redact_runs)
-  const stored = { patterns: linesOf(settings.patterns), exceptions: linesOf(settings.exceptions) }
-  const [texts, setTexts] = useState(stored)
+  const draft = useFormDraft<Required<typeof Changes.Type>>("redaction", Changes, {
+    patterns: linesOf(settings.patterns),
+    exceptions: linesOf(settings.exceptions),
+    personal_data: settings.personal_data,
+    redact_runs: settings.redact_runs
+  })
+  const { personal_data, redact_runs } = draft.value
   const edited = {
-    patterns: patternsOf(texts.patterns),
-    exceptions: patternsOf(texts.exceptions),
-    personal_data: PersonalData.literals.filter((kind) => personal.includes(kind))
+    patterns: patternsOf(draft.value.patterns),
+    exceptions: patternsOf(draft.value.exceptions),
+    personal_data
   }
-  const isChanged =
-    texts.patterns !== stored.patterns ||
-    texts.exceptions !== stored.exceptions ||
-    redactsRuns !== settings.redact_runs ||
-    PersonalData.literals.some((kind) => personal.includes(kind) !== settings.personal_data.includes(kind))
   return (
     <>
       <SettingsForm
@@ -77,12 +84,12 @@ const Rules = ({ settings }: { readonly settings: RedactionSettings }) => {
         saved="Redaction saved"
         changedCode="REDACTION_SETTINGS_CHANGED"
         isEditable={editable}
-        isChanged={isChanged}
+        draft={draft}
         replace={(overwrite) =>
           apiClient.redactionSettings.replace({
             payload: {
               ...edited,
-              redact_runs: redactsRuns,
+              redact_runs,
               ...(overwrite ? {} : { revision: settings.revision })
             }
           })
@@ -101,11 +108,13 @@ const Rules = ({ settings }: { readonly settings: RedactionSettings }) => {
                 <label key={kind} className="check">
                   <input
                     type="checkbox"
-                    checked={personal.includes(kind)}
+                    checked={personal_data.includes(kind)}
                     onChange={({ target }) =>
-                      setPersonal(
-                        target.checked ? [...personal, kind] : personal.filter((one) => one !== kind)
-                      )
+                      draft.set({
+                        personal_data: PersonalData.literals.filter((one) =>
+                          one === kind ? target.checked : personal_data.includes(one)
+                        )
+                      })
                     }
                   />
                   {personalNames[kind]}
@@ -114,8 +123,8 @@ const Rules = ({ settings }: { readonly settings: RedactionSettings }) => {
               <label className="check">
                 <input
                   type="checkbox"
-                  checked={redactsRuns}
-                  onChange={({ target }) => setRedactsRuns(target.checked)}
+                  checked={redact_runs}
+                  onChange={({ target }) => draft.set({ redact_runs: target.checked })}
                 />
                 Also from inputs, answers and metadata of runs, before they are logged
               </label>
@@ -138,8 +147,8 @@ const Rules = ({ settings }: { readonly settings: RedactionSettings }) => {
                     rows={3}
                     spellCheck={false}
                     readOnly={!editable}
-                    value={texts[list]}
-                    onChange={({ target }) => setTexts({ ...texts, [list]: target.value })}
+                    value={draft.value[list]}
+                    onChange={({ target }) => draft.set({ [list]: target.value })}
                   />
                 )}
               </Field>

@@ -1,5 +1,5 @@
+import { Schema } from "effect"
 import { AsyncResult, Atom } from "effect/reactivity"
-import { useState } from "react"
 import type { RetentionSettings } from "../../../api/RetentionSettings.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { refresh, useAtomValue } from "../../state/atoms.ts"
@@ -8,6 +8,7 @@ import { AsyncContent } from "../../ui/AsyncContent.tsx"
 import { fieldError } from "../../ui/Failure.ts"
 import { Field } from "../../ui/Field.tsx"
 import { SettingsForm } from "../../ui/SettingsForm.tsx"
+import { useFormDraft } from "../../ui/useFormDraft.ts"
 
 const retentionAtom = Atom.make(apiClient.retentionSettings.get())
 
@@ -42,22 +43,28 @@ export const Retention = () => {
 
 const textOf = (days: number | null): string => (days === null ? "" : String(days))
 
+const Changes = Schema.Struct({
+  run_days: Schema.optionalKey(Schema.String),
+  feedback_days: Schema.optionalKey(Schema.String),
+  session_days: Schema.optionalKey(Schema.String)
+})
+
 const Days = ({ settings }: { readonly settings: RetentionSettings }) => {
   const editable = useCan()("data.delete")
-  const [texts, setTexts] = useState({
+  const draft = useFormDraft<Required<typeof Changes.Type>>("retention", Changes, {
     run_days: textOf(settings.run_days),
     feedback_days: textOf(settings.feedback_days),
     session_days: textOf(settings.session_days)
   })
+  const texts = draft.value
   const numberOf = (text: string): number | null => (text.trim() === "" ? null : Number(text))
-  const isChanged = kinds.some(([name]) => texts[name] !== textOf(settings[name]))
   return (
     <SettingsForm
       noun="retention settings"
       saved="Retention saved"
       changedCode="RETENTION_SETTINGS_CHANGED"
       isEditable={editable}
-      isChanged={isChanged}
+      draft={draft}
       replace={(overwrite) =>
         apiClient.retentionSettings.replace({
           payload: {
@@ -84,7 +91,7 @@ const Days = ({ settings }: { readonly settings: RetentionSettings }) => {
                   readOnly={!editable}
                   placeholder="kept"
                   value={texts[name]}
-                  onChange={({ target }) => setTexts({ ...texts, [name]: target.value })}
+                  onChange={({ target }) => draft.set({ [name]: target.value })}
                 />
               )}
             </Field>

@@ -8,7 +8,7 @@ import { Dialog } from "../../ui/Dialog.tsx"
 import { fieldError } from "../../ui/Failure.ts"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
 import { useAction } from "../../ui/useAction.ts"
-import { useDialogDraft } from "../../ui/useDialogDraft.ts"
+import { useFormDraft } from "../../ui/useFormDraft.ts"
 import { DescriptionField, toDescription } from "./DescriptionField.tsx"
 import { EventsField } from "./EventsField.tsx"
 
@@ -28,7 +28,7 @@ export const EditEndpoint = ({
   readonly keptAs: string
   readonly onClose: () => void
 }) => {
-  const draft = useDialogDraft<Required<typeof Changes.Type>>(keptAs, Changes, {
+  const draft = useFormDraft<Required<typeof Changes.Type>>(keptAs, Changes, {
     description: endpoint.description ?? "",
     events: endpoint.events
   })

@@ -28,7 +28,7 @@ import { SecretDialog } from "../../ui/SecretDialog.tsx"
 import { RelativeTime } from "../../ui/Time.tsx"
 import { UrlField } from "../../ui/UrlField.tsx"
 import { useAction } from "../../ui/useAction.ts"
-import { useDialogDraft } from "../../ui/useDialogDraft.ts"
+import { useFormDraft } from "../../ui/useFormDraft.ts"
 import { DescriptionField, toDescription } from "./DescriptionField.tsx"
 import { EndpointName } from "./EndpointName.tsx"
 import { endpointHealthAtom, EndpointFigures, EndpointState, isUnreliable } from "./EndpointState.tsx"
@@ -175,7 +175,7 @@ const NewEndpoint = ({
   readonly onCreated: (secret: string, id: string) => void
 }) => {
   const [url, setUrl] = useState("https://")
-  const draft = useDialogDraft<Required<typeof Changes.Type>>(NEW_ENDPOINT, Changes, {
+  const draft = useFormDraft<Required<typeof Changes.Type>>(NEW_ENDPOINT, Changes, {
     description: "",
     events: defaultEventTypes
   })

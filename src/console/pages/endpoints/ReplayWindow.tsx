@@ -15,7 +15,7 @@ import { Field } from "../../ui/Field.tsx"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
 import { showToast } from "../../ui/Toasts.tsx"
 import { useAction } from "../../ui/useAction.ts"
-import { useDialogDraft } from "../../ui/useDialogDraft.ts"
+import { useFormDraft } from "../../ui/useFormDraft.ts"
 
 /** A time as the value of a `datetime-local` input: local, to the minute. */
 const localInput = (millis: number): string => {
@@ -78,7 +78,7 @@ const ReplayDialog = ({
   readonly onDone: () => void
 }) => {
   const [start] = useState(() => localInput(Date.now() - DAY_MS))
-  const draft = useDialogDraft(keptAs, Changes, { since: start, until: "" })
+  const draft = useFormDraft(keptAs, Changes, { since: start, until: "" })
   const { since, until } = draft.value
   const texts = `${since} ${until}`
   const counting = failedAtom(`${id} ${texts}`)

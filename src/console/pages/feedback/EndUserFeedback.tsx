@@ -1,5 +1,5 @@
+import { Schema } from "effect"
 import { AsyncResult, Atom } from "effect/reactivity"
-import { useState } from "react"
 import type { FeedbackSettings } from "../../../api/FeedbackSettings.ts"
 import { MAX_ORIGINS } from "../../../domain/network/WebOrigin.ts"
 import { apiClient } from "../../state/apiClient.ts"
@@ -10,6 +10,7 @@ import { fieldError } from "../../ui/Failure.ts"
 import { Field } from "../../ui/Field.tsx"
 import { PageHeader } from "../../ui/PageHeader.tsx"
 import { SettingsForm } from "../../ui/SettingsForm.tsx"
+import { useFormDraft } from "../../ui/useFormDraft.ts"
 
 const settingsAtom = Atom.make(apiClient.feedbackSettings.get())
 
@@ -35,10 +36,12 @@ export default function EndUserFeedback() {
   )
 }
 
+const Changes = Schema.Struct({ text: Schema.optionalKey(Schema.String) })
+
 const Origins = ({ settings }: { readonly settings: FeedbackSettings }) => {
   const editable = useCan()("org_config.write")
-  const stored = settings.allowed_origins.join("\n")
-  const [text, setText] = useState(stored)
+  const draft = useFormDraft("end-user feedback", Changes, { text: settings.allowed_origins.join("\n") })
+  const { text } = draft.value
   const allowed_origins = text.split(/\s+/).filter((origin) => origin !== "")
   return (
     <SettingsForm
@@ -46,7 +49,7 @@ const Origins = ({ settings }: { readonly settings: FeedbackSettings }) => {
       saved="Allowed origins saved"
       changedCode="FEEDBACK_SETTINGS_CHANGED"
       isEditable={editable}
-      isChanged={text !== stored}
+      draft={draft}
       replace={(overwrite) =>
         apiClient.feedbackSettings.replace({
           payload: { allowed_origins, ...(overwrite ? {} : { revision: settings.revision }) }
@@ -68,7 +71,7 @@ const Origins = ({ settings }: { readonly settings: FeedbackSettings }) => {
               spellCheck={false}
               readOnly={!editable}
               value={text}
-              onChange={({ target }) => setText(target.value)}
+              onChange={({ target }) => draft.set({ text: target.value })}
             />
           )}
         </Field>

@@ -7,7 +7,7 @@ import { Dialog } from "../../ui/Dialog.tsx"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
 import { showToast } from "../../ui/Toasts.tsx"
 import { useAction } from "../../ui/useAction.ts"
-import { useDialogDraft } from "../../ui/useDialogDraft.ts"
+import { useFormDraft } from "../../ui/useFormDraft.ts"
 import { KeyEmailField, KeyNameField } from "./KeyFields.tsx"
 
 const Changes = Schema.Struct({
@@ -28,7 +28,7 @@ export const EditKey = ({
   readonly onChanged: () => void
   readonly onClose: () => void
 }) => {
-  const draft = useDialogDraft(keptAs, Changes, { name: apiKey.name, email: apiKey.email ?? "" })
+  const draft = useFormDraft(keptAs, Changes, { name: apiKey.name, email: apiKey.email ?? "" })
   const { email, name } = draft.value
   const address = email.trim() === "" ? null : email.trim()
   // Only the members that were changed here: another person may have changed the others meanwhile.

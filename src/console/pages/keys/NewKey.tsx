@@ -11,7 +11,7 @@ import { fieldError } from "../../ui/Failure.ts"
 import { Field } from "../../ui/Field.tsx"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
 import { useAction } from "../../ui/useAction.ts"
-import { useDialogDraft } from "../../ui/useDialogDraft.ts"
+import { useFormDraft } from "../../ui/useFormDraft.ts"
 import { invitationsAtom } from "./Invitations.tsx"
 import { KeyEmailField, KeyNameField } from "./KeyFields.tsx"
 
@@ -65,7 +65,7 @@ export const NewKey = ({
   const grantable = Preset.literals.filter((one) =>
     presetScopes(one).every((scope) => session.scopes.includes(scope))
   )
-  const draft = useDialogDraft<Required<typeof Changes.Type>>(NEW_KEY, Changes, {
+  const draft = useFormDraft<Required<typeof Changes.Type>>(NEW_KEY, Changes, {
     name: "",
     groups: "",
     email: "",

@@ -1,4 +1,5 @@
-import { type FormEvent, useState } from "react"
+import { Schema } from "effect"
+import type { FormEvent } from "react"
 import type { Reviewer } from "../../../domain/approvals/Reviewer.ts"
 import { Link } from "../../app/router.tsx"
 import { apiClient } from "../../state/apiClient.ts"
@@ -7,23 +8,33 @@ import { Dialog } from "../../ui/Dialog.tsx"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
 import { showToast } from "../../ui/Toasts.tsx"
 import { useAction } from "../../ui/useAction.ts"
+import { useFormDraft } from "../../ui/useFormDraft.ts"
 import { LimitsFields } from "./LimitsFields.tsx"
-import { fromLimitsDraft, toLimitsDraft } from "./ReviewerDraft.ts"
+import { fromLimitsDraft, type LimitsDraft, toLimitsDraft } from "./ReviewerDraft.ts"
+
+const Changes = Schema.Struct({
+  tools: Schema.optionalKey(Schema.String),
+  daily_calls: Schema.optionalKey(Schema.String),
+  daily_tokens: Schema.optionalKey(Schema.String)
+})
 
 /** The dialog that changes the tools and limits of a reviewer model. */
 export const EditReviewer = ({
+  keptAs,
   onClose,
   onSaved,
   reviewer
 }: {
   readonly reviewer: Reviewer
+  /** The name of the kept input. */
+  readonly keptAs: string
   readonly onClose: () => void
   readonly onSaved: () => void
 }) => {
   const { task_id } = reviewer
-  const [draft, setDraft] = useState(() => toLimitsDraft(reviewer))
+  const draft = useFormDraft<LimitsDraft>(keptAs, Changes, toLimitsDraft(reviewer))
   const save = useAction(() =>
-    apiClient.reviewers.update({ params: { task_id }, payload: fromLimitsDraft(draft) })
+    apiClient.reviewers.update({ params: { task_id }, payload: fromLimitsDraft(draft.value) })
   )
   const submit = async (event: FormEvent) => {
     event.preventDefault()
@@ -32,13 +43,9 @@ export const EditReviewer = ({
     onSaved()
   }
   return (
-    <Dialog open title="Edit reviewer" onClose={onClose}>
+    <Dialog open title="Edit reviewer" draft={draft} onClose={onClose}>
       <form className="stack" onSubmit={(event) => void submit(event)}>
-        <LimitsFields
-          draft={draft}
-          failure={save.failure}
-          onChange={(change) => setDraft({ ...draft, ...change })}
-        />
+        <LimitsFields draft={draft.value} failure={save.failure} onChange={draft.set} />
         <p className="quiet">
           Name, instructions and provider belong to the task:{" "}
           <Link to={`/tasks/${task_id}/edit`}>edit its working copy</Link>, compare it and release it. Another

@@ -1,6 +1,5 @@
 import { Option, Schema } from "effect"
 import { AsyncResult } from "effect/reactivity"
-import { useState } from "react"
 import type { ApprovalRules } from "../../../api/ApprovalRules.ts"
 import type { Reviewer as ReviewerModel, ReviewerFigures } from "../../../domain/approvals/Reviewer.ts"
 import { describeStop } from "../../../domain/approvals/Reviewer/describeStop.ts"
@@ -11,6 +10,7 @@ import type { PageProps } from "../../app/routes.ts"
 import { refreshAlerts } from "../../state/alerts.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { refresh, useAtomValue } from "../../state/atoms.ts"
+import { useKeptDialog } from "../../state/keptWork.ts"
 import { answersAtom, refreshReviewers, reviewerAtom } from "../../state/reviewers.ts"
 import { rulesAtom } from "../../state/rules.ts"
 import { useCan } from "../../state/session.ts"
@@ -140,7 +140,8 @@ const Head = ({
 }) => {
   const can = useCan()
   const { name, state, task_id } = reviewer
-  const [isEditing, setEditing] = useState(false)
+  const keptAs = `reviewer ${task_id}`
+  const editing = useKeptDialog(keptAs)
   const [tone, label] = stateOf(reviewer, rulesOf(rules.rules, task_id).length, figures)
   const isStopped = state === "stopped"
   const change = useAction(() =>
@@ -169,7 +170,7 @@ const Head = ({
                 >
                   {isStopped ? "Restore" : "Stop"}
                 </Button>
-                <Button onClick={() => setEditing(true)}>Edit</Button>
+                <Button onClick={editing.open}>Edit</Button>
               </>
             ) : null}
           </>
@@ -184,12 +185,13 @@ const Head = ({
           <code>rules.write</code>. Ask an admin of your organization.
         </p>
       )}
-      {isEditing ? (
+      {editing.isOpen ? (
         <EditReviewer
           reviewer={reviewer}
-          onClose={() => setEditing(false)}
+          keptAs={keptAs}
+          onClose={editing.close}
           onSaved={() => {
-            setEditing(false)
+            editing.close()
             onChange()
           }}
         />

@@ -9,7 +9,7 @@ import { useAtomValue } from "../../state/atoms.ts"
 import type { RuleId } from "../../../domain/Ids.ts"
 import { Button } from "../../ui/Button.tsx"
 import { Dialog } from "../../ui/Dialog.tsx"
-import { useDialogDraft } from "../../ui/useDialogDraft.ts"
+import { useFormDraft } from "../../ui/useFormDraft.ts"
 import { Field } from "../../ui/Field.tsx"
 import { fromTermsDraft, termsFault } from "../reviewers/ReviewerTermsFields.tsx"
 import { takesReviewer } from "../reviewers/termsOfRules.ts"
@@ -72,7 +72,7 @@ export const RuleDialog = ({
   readonly onClose: () => void
   readonly onSubmit: (draft: RuleDraft) => void
 }) => {
-  const kept = useDialogDraft<Required<typeof Changes.Type>>(EDITED_RULE, Changes, {
+  const kept = useFormDraft<Required<typeof Changes.Type>>(EDITED_RULE, Changes, {
     ...draft,
     conditions: draft.rule.when.map((condition, key) => toConditionDraft(condition, key)),
     budgets: draft.rule.budgets.map((budget, key) => toBudgetDraft(budget, key)),

@@ -11,7 +11,7 @@ import { Field } from "../../ui/Field.tsx"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
 import { showToast } from "../../ui/Toasts.tsx"
 import { useAction } from "../../ui/useAction.ts"
-import { useDialogDraft } from "../../ui/useDialogDraft.ts"
+import { useFormDraft } from "../../ui/useFormDraft.ts"
 import { exampleError, type ParsedExample, parseExamples } from "./parseExamples.ts"
 
 const Changes = Schema.Struct({ text: Schema.optionalKey(Schema.String) })
@@ -21,7 +21,7 @@ export const newExamplesOf = (task: TaskId): string => `examples ${task}`
 
 /** A dialog that creates the next version of a task's dataset, or the first, from pasted or uploaded examples. */
 export const NewExamples = ({ onClose, task }: { readonly task: Task; readonly onClose: () => void }) => {
-  const draft = useDialogDraft(newExamplesOf(task.id), Changes, { text: "" })
+  const draft = useFormDraft(newExamplesOf(task.id), Changes, { text: "" })
   const { text } = draft.value
   const [parseError, setParseError] = useState<string>()
   // The newest version as of opening the dialog: a version created in the meantime causes a conflict instead of being overwritten.

@@ -12,7 +12,7 @@ import { fieldError } from "../../ui/Failure.ts"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
 import { Field } from "../../ui/Field.tsx"
 import { useAction } from "../../ui/useAction.ts"
-import { useDialogDraft } from "../../ui/useDialogDraft.ts"
+import { useFormDraft } from "../../ui/useFormDraft.ts"
 import { type ComparedReleases, ReleaseLabel } from "./ComparedSides.tsx"
 import { formatPercent } from "./Comparisons.tsx"
 
@@ -63,7 +63,7 @@ const PromotionDialog = ({
   onDone,
   releases: { baseline, isCurrent, live }
 }: Props & { readonly keptAs: string; readonly onClose: () => void }) => {
-  const draft = useDialogDraft<Required<typeof Changes.Type>>(keptAs, Changes, {
+  const draft = useFormDraft<Required<typeof Changes.Type>>(keptAs, Changes, {
     reason: "",
     role: "live",
     percent: ""

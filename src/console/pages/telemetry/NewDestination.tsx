@@ -9,7 +9,7 @@ import { FailureNotice } from "../../ui/FailureNotice.tsx"
 import { Field } from "../../ui/Field.tsx"
 import { UrlField } from "../../ui/UrlField.tsx"
 import { useAction } from "../../ui/useAction.ts"
-import { useDialogDraft } from "../../ui/useDialogDraft.ts"
+import { useFormDraft } from "../../ui/useFormDraft.ts"
 
 interface Header {
   readonly key: number
@@ -49,7 +49,7 @@ export const NewDestination = ({
   const [headers, setHeaders] = useState<ReadonlyArray<Header>>([
     { key: 0, name: "Authorization", value: "" }
   ])
-  const draft = useDialogDraft<Required<typeof Changes.Type>>(NEW_COLLECTOR, Changes, {
+  const draft = useFormDraft<Required<typeof Changes.Type>>(NEW_COLLECTOR, Changes, {
     content: false,
     scores: "span",
     joinsTraces: false
