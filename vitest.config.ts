@@ -16,8 +16,10 @@ const TIMED = [
 const LONG = [
   "test/cli/hook/codingAgents.test.ts",
   "test/console/firefox.test.ts",
+  "test/e2e/Backup.test.ts",
   "test/faults/{Adapters,Citus,chaos,FailingDisk,linearizability,PostgresVersions,Standby}.test.ts",
-  "test/scripts/image/image.test.ts"
+  "test/scripts/{image/image,packedTests}.test.ts",
+  "test/testing/temporaryDirectory.test.ts"
 ]
 
 /** These read or change something of their whole process: memory, environment, hooks, metrics. */
@@ -90,7 +92,12 @@ export default defineConfig({
       },
       {
         extends: true,
-        test: { name: "own process", include: OWN_PROCESS, exclude: [PACKAGES, ...TIMED], maxWorkers }
+        test: {
+          name: "own process",
+          include: OWN_PROCESS,
+          exclude: [PACKAGES, ...TIMED, ...LONG],
+          maxWorkers
+        }
       },
       {
         extends: true,

@@ -93,10 +93,10 @@ const proofs: ReadonlyArray<Proof> = [
     seconds: 900
   },
   {
-    name: "long tests: container images, other PostgreSQL versions, kills, Claude Code and Codex, a failing disk, a standby, Firefox",
+    name: "long tests: packages, container images, other PostgreSQL versions, kills, backups, Claude Code and Codex, a failing disk, a standby, Firefox",
     command: vitest("--project=long"),
     environment: { COUNTERSIGN_TEST_SEED: seed },
-    seconds: 420
+    seconds: 520
   },
   {
     name: "linearizability",
