@@ -116,7 +116,21 @@ export const requireUsableCluster = Effect.fnUntraced(function* (sql: SqlClient.
 const REFERENCE = "t"
 const DISTRIBUTED = "h"
 
-/** Distributes the tables that a migration has added; in its transaction. Tables with foreign keys follow the ones that these name. */
+/** Whether the tables are distributed. In a restored dump none is, although it has every migration. */
+export const isDistributed = (sql: SqlClient.SqlClient) =>
+  Effect.map(
+    sql`
+      SELECT 1
+      FROM pg_dist_partition
+      WHERE logicalrelid = to_regclass(${FIRST_TABLE}::text) AND partmethod = ${DISTRIBUTED}
+    `,
+    (rows) => rows.length > 0
+  )
+
+/**
+ * Distributes the tables that a migration has added, or a restored dump has with their rows; in a transaction. Tables with foreign keys follow
+ * the ones that these name.
+ */
 export const distributeTables = Effect.fnUntraced(function* (sql: SqlClient.SqlClient) {
   // With parallel connections a transaction cannot make reference tables and then tables that refer to them.
   yield* sql`SELECT set_config('citus.multi_shard_modify_mode', 'sequential', true)`
@@ -152,6 +166,12 @@ export const distributeTables = Effect.fnUntraced(function* (sql: SqlClient.SqlC
       AND NOT EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary)
   `
   for (const { name } of keyless) yield* identifyRows(sql, name)
+  // The rows of a restored dump were copied to the nodes. Citus leaves the originals on the coordinator, where no statement reads them.
+  yield* sql`
+    SELECT truncate_local_data_after_distributing_table(logicalrelid)
+    FROM pg_dist_partition
+    WHERE partmethod = ${DISTRIBUTED} AND pg_relation_size(logicalrelid) > 0
+  `
 })
 
 /** Lets an organization's rows of a table without a primary key move to another node while they are written: whole rows identify them. */

@@ -2,7 +2,7 @@ import { PgMigrator } from "@effect/sql-pg"
 import { Effect, Layer, Schedule } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { isSqlError } from "effect/sql/SqlError"
-import { type ClusterUnusable, distributeTables, requireUsableCluster } from "./Cluster.ts"
+import { type ClusterUnusable, distributeTables, isDistributed, requireUsableCluster } from "./Cluster.ts"
 import { DatabaseOutage } from "../observability/DatabaseOutage.ts"
 import { readOnlyError } from "./databaseErrors.ts"
 import { transaction } from "./transaction.ts"
@@ -45,14 +45,17 @@ const lockTimeout = (
 const migrateOnce = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const clustered = yield* requireUsableCluster(sql)
+  const isMigrated = Effect.gen(function* () {
+    return (yield* hasEveryMigration(sql)) && (!clustered || (yield* isDistributed(sql)))
+  })
   // A replica that migrates has locked the table, so this check may wait for it. In a transaction of its own, because
   // that replica must not wait for this one's lock on the table while this one waits for the advisory lock.
-  if (yield* transaction(withoutTimeouts(hasEveryMigration(sql)))) return []
+  if (yield* transaction(withoutTimeouts(isMigrated))) return []
   return yield* transaction(
     withoutTimeouts(
       Effect.gen(function* () {
         yield* sql`SELECT pg_advisory_xact_lock(${MIGRATION_LOCK}::bigint)`
-        if (yield* hasEveryMigration(sql)) return []
+        if (yield* isMigrated) return []
         yield* sql`SELECT set_config('lock_timeout', ${String(LOCK_WAIT_MILLIS)}, true)`
         // The library creates the table too, but if that fails, it queries the table in the aborted transaction, and the
         // reason is lost.
