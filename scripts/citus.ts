@@ -1,6 +1,6 @@
 /**
- * Runs every operation of the service on a Citus cluster, and what a cluster does while it is used: two replicas, organizations that move
- * between workers, a worker that stops and starts.
+ * Runs every operation of the service on a Citus cluster, and what a cluster does while it is used: organizations that move between
+ * workers, a worker that is added, replicas that are killed, a dump, a worker that stops and starts.
  *
  *     npm run citus -- --url postgres://postgres@coordinator/postgres
  *     npm run citus -- --url … --stop "ssh one systemctl stop postgresql" --start "ssh one systemctl start postgresql"
