@@ -235,7 +235,6 @@ describe("countersign serve", () => {
   )
 })
 
-// The gate runs the demos of learning, of executing once and of autonomy with the documents' commands. Each checks itself.
 describe("countersign demo", () => {
   it.live(
     "runs on a temporary service and database and leaves nothing behind",
@@ -262,6 +261,69 @@ describe("countersign demo", () => {
             left.filter((name) => name.startsWith("countersign-demo-")),
             []
           )
+        })
+      ),
+    timeout
+  )
+
+  it.live(
+    "learning prints the agreement on held-out messages before and after the corrections, and exits with 0 because it rose",
+    () =>
+      Effect.scoped(
+        Effect.gen(function* () {
+          const { code, err, out } = yield* Effect.flatMap(
+            spawnCli(["demo", "learning"]),
+            ({ ended }) => ended
+          )
+          assert.strictEqual(code, 0, err)
+          assert.match(
+            out,
+            /Agreement on held-out messages: 2 of 12 \(17 %\) before, 12 of 12 \(100 %\) after\.\n$/
+          )
+          assert.include(out, "agreement of the live release: 3 of 13 (23 %)")
+          assert.include(out, "agreement of the candidate: 13 of 13 (100 %)")
+        })
+      ),
+    timeout
+  )
+
+  it.live(
+    "once makes one payment with two agents and a crash, which a person resolves, and exits with 0",
+    () =>
+      Effect.scoped(
+        Effect.gen(function* () {
+          const { code, err, out } = yield* Effect.flatMap(spawnCli(["demo", "once"]), ({ ended }) => ended)
+          assert.strictEqual(code, 0, err)
+          assert.include(out, "payments.refund is unknown, attempt 1")
+          assert.include(out, "state: completed, by demo reviewer")
+          assert.match(out, /Two agents, one crash, one refund, and a budget that was kept\.\n$/)
+        })
+      ),
+    timeout
+  )
+
+  it.live(
+    "autonomy lets a model earn the right, decide and lose it, lets no cheat keep one, and exits with 0",
+    () =>
+      Effect.scoped(
+        Effect.gen(function* () {
+          const { code, err, out } = yield* Effect.flatMap(
+            spawnCli(["demo", "autonomy"]),
+            ({ ended }) => ended
+          )
+          assert.strictEqual(code, 0, err)
+          assert.include(
+            out,
+            "false approvals 0 of 32 (at most 18.4 %): not earned, 23 agreed approvals missing"
+          )
+          assert.include(out, "false approvals 0 of 96 (at most 7.6 %): may approve")
+          assert.match(out, /[1-9]\d* of 12 refunds are decided by the model, at once/)
+          assert.match(out, /false approvals 3 of 1\d\d \(at most 1[23]\.\d %\): not earned/)
+          assert.include(out, "the next refund waits for a person: pending")
+          assert.include(out, "Cheat 1 approves everything, and never earns the right")
+          assert.include(out, "0 of 8 hard ones are decided by it")
+          assert.include(out, "a person marks it as wrong: stopped")
+          assert.match(out, /lost it at 3 disagreements\. No cheat got away with it\.\n$/)
         })
       ),
     timeout
