@@ -23,7 +23,7 @@ import {
  * 20,000 in `npm run verify`.
  */
 const SEED = Number(process.env["COUNTERSIGN_ROBUSTNESS_SEED"] ?? 20_261_121)
-const REQUESTS = Number(process.env["COUNTERSIGN_ROBUSTNESS_REQUESTS"] ?? 2_000)
+const REQUESTS = Number(process.env["COUNTERSIGN_ROBUSTNESS_REQUESTS"] ?? 5_000)
 /** Concurrent requests, each on a connection that is kept open. */
 const AT_ONCE = 16
 /** Remembered ids of each kind: the newest, so that requests refer to resources that others have just created. */

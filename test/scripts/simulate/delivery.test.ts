@@ -3,7 +3,7 @@ import { shrink } from "../../../scripts/simulate/core/shrink.ts"
 import { runSeed } from "../../../scripts/simulate/delivery/run.ts"
 
 /** Seeds of the gate; `npm run simulate` runs more. */
-const SEEDS = 20
+const SEEDS = 30
 
 /**
  * Seeds that failed once. 278: two slow renewals in a row left less of a lease than an attempt may take. 644: the check
