@@ -341,6 +341,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Webho
             await page.getByLabel(`approval.${event}`).uncheck()
           await page.getByRole("button", { name: "Save" }).click()
           await page.getByRole("dialog").waitFor({ state: "detached" })
+          await page.getByText("More", { exact: true }).click()
           await page.getByRole("button", { name: "Rotate secret" }).click()
           await page.getByRole("button", { name: "Rotate", exact: true }).click()
           const shown = page.getByRole("dialog", { name: "New signing secret" })

@@ -140,52 +140,59 @@ const EndpointView = ({ endpoint }: { readonly endpoint: NotificationEndpoint })
                 </Button>
               ) : null}
               <Button onClick={editing.open}>Edit</Button>
-              <ConfirmButton
-                small={false}
-                kind="plain"
-                label="Rotate secret"
-                title="Rotate the signing secret?"
-                confirmLabel="Rotate"
-                act={() => apiClient.notificationEndpoints.rotateSecret({ params })}
-                onDone={(rotated) => setSecret(rotated.secret)}
-              >
-                <p>
-                  The old and the new secret both sign deliveries for 24 hours, so that the receiver can
-                  switch without rejecting any.
-                </p>
-              </ConfirmButton>
-              {endpoint.active ? (
-                <ConfirmButton
-                  small={false}
-                  kind="plain"
-                  label="Disable"
-                  title="Disable this endpoint?"
-                  act={() => apiClient.notificationEndpoints.update({ params, payload: { active: false } })}
-                  onDone={reload}
-                >
-                  <p>
-                    Events that occur while it is disabled are lost for it: they cannot be replayed later.
-                    Pending deliveries fail.
-                  </p>
-                </ConfirmButton>
-              ) : (
-                <Button pending={enable.pending} onClick={() => void enable.run().then(() => reload())}>
-                  Enable
-                </Button>
-              )}
-              <ConfirmButton
-                small={false}
-                label="Delete"
-                title="Delete this endpoint?"
-                act={() => apiClient.notificationEndpoints.remove({ params })}
-                onDone={() => {
-                  refresh(endpointsAtom)
-                  navigate("/endpoints")
-                  showToast("Endpoint deleted")
-                }}
-              >
-                <p>No further events are sent. Deliveries in flight may still arrive.</p>
-              </ConfirmButton>
+              <details className="dropdown more-actions">
+                <summary className="button plain">More</summary>
+                <div className="dropdown-body card padded">
+                  <ConfirmButton
+                    small={false}
+                    kind="plain"
+                    label="Rotate secret"
+                    title="Rotate the signing secret?"
+                    confirmLabel="Rotate"
+                    act={() => apiClient.notificationEndpoints.rotateSecret({ params })}
+                    onDone={(rotated) => setSecret(rotated.secret)}
+                  >
+                    <p>
+                      The old and the new secret both sign deliveries for 24 hours, so that the receiver can
+                      switch without rejecting any.
+                    </p>
+                  </ConfirmButton>
+                  {endpoint.active ? (
+                    <ConfirmButton
+                      small={false}
+                      kind="plain"
+                      label="Disable"
+                      title="Disable this endpoint?"
+                      act={() =>
+                        apiClient.notificationEndpoints.update({ params, payload: { active: false } })
+                      }
+                      onDone={reload}
+                    >
+                      <p>
+                        Events that occur while it is disabled are lost for it: they cannot be replayed later.
+                        Pending deliveries fail.
+                      </p>
+                    </ConfirmButton>
+                  ) : (
+                    <Button pending={enable.pending} onClick={() => void enable.run().then(() => reload())}>
+                      Enable
+                    </Button>
+                  )}
+                  <ConfirmButton
+                    small={false}
+                    label="Delete"
+                    title="Delete this endpoint?"
+                    act={() => apiClient.notificationEndpoints.remove({ params })}
+                    onDone={() => {
+                      refresh(endpointsAtom)
+                      navigate("/endpoints")
+                      showToast("Endpoint deleted")
+                    }}
+                  >
+                    <p>No further events are sent. Deliveries in flight may still arrive.</p>
+                  </ConfirmButton>
+                </div>
+              </details>
             </>
           ) : null
         }

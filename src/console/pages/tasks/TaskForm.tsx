@@ -44,7 +44,7 @@ export const TaskForm = ({
   }
   return (
     <form className="stack" onSubmit={submit}>
-      <section className="card padded stack" aria-label="Sampled runs">
+      <section className="card padded stack" aria-label="Task">
         <Field label="Name" error={fieldError(failure, "name")}>
           {(field) => (
             <input
@@ -72,7 +72,7 @@ export const TaskForm = ({
           )}
         </Field>
       </section>
-      <section className="card padded stack" aria-label="Task">
+      <section className="card padded stack" aria-label="Sampled runs">
         <Field
           label="Runs sampled for review, in percent"
           hint="Chosen at random. They wait in the review queue until someone gives feedback on them."
