@@ -13,7 +13,7 @@ import {
   skipWithoutBrowser
 } from "../support/browser.ts"
 import { hostileTexts } from "../support/seedConsoleOrg.ts"
-import { answers, reviewedTeam, scriptedModel, untilNotSampled } from "../support/reviewedTeam.ts"
+import { answers, reviewedTeam, scriptedModel } from "../support/reviewedTeam.ts"
 import { service } from "../support/service.ts"
 
 const model = scriptedModel()
@@ -233,7 +233,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })(
         const team = yield* reviewedTeam("lost")
         const { admin, group, reviewers, session_id, submit, task_id } = team
         yield* model.answer(() => answers("approve", "A small refund"))
-        const decided = yield* untilNotSampled(submit({ arguments: { amount: 12, order: "A-12" } }))
+        const decided = yield* submit({ arguments: { amount: 12, order: "A-12" } })
         assert.strictEqual(decided.decision_source, "model")
         yield* reviewers.stopReviewer(group.org_id, task_id, "fallen")
         const { key } = yield* Countersign

@@ -5,6 +5,7 @@ import type { NewApprovalRule } from "../../src/api/ApprovalRules.ts"
 import type { NewProvider } from "../../src/domain/tasks/Provider.ts"
 import { Authorized } from "../../src/api/Authorization.ts"
 import { type OrgId, ReleaseId, StepId, type TaskId } from "../../src/domain/Ids.ts"
+import { SampleDraw } from "../../src/server/approvals/ReviewerDecisions.ts"
 import { Reviewers } from "../../src/server/approvals/Reviewers.ts"
 import { ApiKeys } from "../../src/server/identity/ApiKeys.ts"
 import {
@@ -40,22 +41,28 @@ export const noAnswer: Effect.Effect<never, NoAnswer> = Effect.fail(
   })
 )
 
-/** Model providers of a service whose answers a test scripts. */
+/** Model providers of a service whose answers a test scripts, and which of these are sampled. */
 export const scriptedModel = () => {
   let script: Script = () => answers("approve")
+  const draws: Array<number> = []
   const asked: Array<ProviderRequest> = []
   return {
-    /** Replaces the providers. */
-    layer: Layer.succeed(
-      Providers,
-      Providers.of({
-        answer: (request) =>
-          Effect.suspend(() => {
-            asked.push(request)
-            return script(request)
-          })
-      })
+    /** Replaces the providers, and the draw of the sample. */
+    layer: Layer.merge(
+      Layer.succeed(
+        Providers,
+        Providers.of({
+          answer: (request) =>
+            Effect.suspend(() => {
+              asked.push(request)
+              return script(request)
+            })
+        })
+      ),
+      Layer.succeed(SampleDraw, () => draws.shift() ?? 0.999)
     ),
+    /** What is drawn next for the sample; then, nothing below a share of 1 is sampled. */
+    draws,
     /** All requests so far. */
     asked,
     /** How it answers from now on. */
@@ -220,9 +227,3 @@ export const releaseAnother = Effect.fnUntraced(function* ({
   `
   yield* admin.releases.create({ params: { id: task_id }, payload: { release_id: other } })
 })
-
-/** Submits steps until one was not sampled: the chance that twenty are is 1 to 10^26. */
-export const untilNotSampled = <A extends { readonly decision: string }, E, R>(
-  submit: Effect.Effect<A, E, R>
-): Effect.Effect<A, E, R> =>
-  Effect.repeat(submit, { until: ({ decision }) => decision !== "pending", times: 20 })

@@ -61,6 +61,15 @@ const MAX_FAILURES = 5
 /** Numbers that are drawn for the sample: more than enough for any share. */
 const DRAWS = 2 ** 32
 
+/**
+ * Draws a number from 0 to below 1 for each answer that may decide: below the rule's `sample`, people decide. No agent can predict the
+ * default. Tests replace it.
+ */
+export const SampleDraw = Context.Reference<() => number>(
+  "countersign/server/approvals/ReviewerDecisions/SampleDraw",
+  { defaultValue: () => () => randomInt(DRAWS) / DRAWS }
+)
+
 /** A new step that a rule with a reviewer matches. */
 export interface ReviewRequest {
   readonly principal: Principal
@@ -123,6 +132,7 @@ export class ReviewerDecisions extends Context.Service<
       const audit = yield* Audit
       const rules = yield* Rules
       const reviewers = yield* Reviewers
+      const draw = yield* SampleDraw
       const store = { sql, clock }
       const atomically = atomic(sql)
       const waiting = new KeyedBudget<OrgId>({ perKey: MAX_WAITING_STEPS })
@@ -227,7 +237,7 @@ export class ReviewerDecisions extends Context.Service<
         }
         // Another release may have become live before it was asked, or the first one may have got its examples.
         if (reply.value.release_id !== release_id || reply.value.dataset_id !== dataset_id) return answered
-        const made = decisionOfAnswer(standing, decision, randomInt(DRAWS) / DRAWS < rule.sample)
+        const made = decisionOfAnswer(standing, decision, draw() < rule.sample)
         if (made === undefined) return answered
         const answer_id = yield* ReviewerAnswerId.generateAt(yield* clock.now)
         const entry = yield* audit.prepare(

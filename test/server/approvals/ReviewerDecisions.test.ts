@@ -1,5 +1,6 @@
 import { assert, layer } from "@effect/vitest"
 import { Deferred, Effect, Fiber } from "effect"
+import { SampleDraw } from "../../../src/server/approvals/ReviewerDecisions.ts"
 import { eventually, waitForBlockedStatements } from "../../support/eventually.ts"
 import {
   answers,
@@ -7,8 +8,7 @@ import {
   noAnswer,
   releaseAnother,
   reviewedTeam,
-  scriptedModel,
-  untilNotSampled
+  scriptedModel
 } from "../../support/reviewedTeam.ts"
 import { pointersOf, service } from "../../support/service.ts"
 
@@ -46,19 +46,13 @@ const heldModel = Effect.gen(function* () {
   return { asked: Deferred.await(asked), answer: Deferred.succeed(mayAnswer, undefined) }
 })
 
-/** Submits steps, until the model is asked about one: the others are samples. */
+/** Submits a step, until the model is asked about it. */
 const untilAsked = ({ submit }: Team) =>
   Effect.gen(function* () {
-    for (let attempt = 0; attempt < 20; attempt++) {
-      const held = yield* heldModel
-      const step = yield* Effect.forkChild(submit())
-      const isAsked = yield* Effect.raceFirst(
-        Effect.as(held.asked, true),
-        Effect.as(Fiber.await(step), false)
-      )
-      if (isAsked) return { ...held, step }
-    }
-    return assert.fail("every step was sampled")
+    const { answer, asked } = yield* heldModel
+    const step = yield* Effect.forkChild(submit())
+    yield* asked
+    return { answer, step }
   })
 
 /** The decisions of the model that are stored with steps. */
@@ -81,7 +75,7 @@ layer(service({ replace: model.layer }), { excludeTestServices: true, timeout: "
           yield* prepare(team)
           const { admin, group, session_id, sql, submit, task_id } = team
           yield* model.answer(() => answers("approve", "A small refund"))
-          const allowed = yield* untilNotSampled(submit({ claim: true }))
+          const allowed = yield* submit({ claim: true })
           const { claim, ...answered } = allowed
           const reviewer = { task_id, release_id: group.release_id, reason: "A small refund" }
           assert.deepInclude(answered, {
@@ -97,7 +91,7 @@ layer(service({ replace: model.layer }), { excludeTestServices: true, timeout: "
           const ticket = Buffer.from(claim?.ticket.split(".")[1] ?? "", "base64url").toString()
           assert.include(ticket, '"decision_source":"model"')
           yield* model.answer(() => answers("reject", "Too much"))
-          const rejected = yield* untilNotSampled(submit())
+          const rejected = yield* submit()
           assert.deepInclude(rejected, { decision: "reject", decision_source: "model" })
           // Repeated, each keeps its decision, whatever the model would say now.
           yield* model.answer(() => answers("unsure"))
@@ -233,7 +227,7 @@ layer(service({ replace: model.layer }), { excludeTestServices: true, timeout: "
         `
         assert.strictEqual(count?.steps, 0)
         yield* model.answer(() => answers("approve"))
-        assert.strictEqual((yield* untilNotSampled(team.submit())).decision_source, "model")
+        assert.strictEqual((yield* team.submit()).decision_source, "model")
       }).pipe(Effect.orDie)
     )
 
@@ -266,17 +260,27 @@ layer(service({ replace: model.layer }), { excludeTestServices: true, timeout: "
       }).pipe(Effect.orDie)
     )
 
+    it.effect("draws are spread evenly from 0 to below 1", () =>
+      Effect.gen(function* () {
+        const draw = SampleDraw.defaultValue()
+        const drawn = Array.from({ length: 10_000 }, draw).toSorted((one, other) => one - other)
+        assert.isTrue(drawn.every((number) => number >= 0 && number < 1))
+        // The chance that one of them is this far off is below 1 to 10^20.
+        for (const share of [0.05, 0.25, 0.5, 0.95])
+          assert.approximately(drawn[share * 10_000] ?? NaN, share, 0.05)
+      })
+    )
+
     it.effect("the sample is the share of the rule", () =>
       Effect.gen(function* () {
         const { submit } = yield* reviewedTeam("share of the sample", { reviewer: { sample: 0.5 } })
         yield* model.answer(() => answers("approve"))
-        const decisions = yield* Effect.forEach(Array.from({ length: 80 }), () => submit(), {
-          concurrency: 3
-        })
-        const sampled = decisions.filter(({ decision }) => decision === "pending").length
-        // The chance to be outside is below 1 to 10^7.
-        assert.isAbove(sampled, 15)
-        assert.isBelow(sampled, 65)
+        model.draws.push(0, 0.499, 0.5, 0.999)
+        const decisions = yield* Effect.forEach(Array.from({ length: 4 }), () => submit())
+        assert.deepStrictEqual(
+          decisions.map(({ decision }) => decision),
+          ["pending", "pending", "allow", "allow"]
+        )
       }).pipe(Effect.orDie)
     )
 
@@ -296,9 +300,9 @@ layer(service({ replace: model.layer }), { excludeTestServices: true, timeout: "
         yield* person.approvals.decide({ params: { id: approval_id }, payload: { decision: "reject" } })
         assert.deepStrictEqual(yield* decisions, new Set(["pending"]))
         // The model decides other calls, also in another session, but not this one.
-        assert.strictEqual((yield* untilNotSampled(submit())).decision_source, "model")
+        assert.strictEqual((yield* submit()).decision_source, "model")
         const { session_id } = yield* agent.sessions.create({})
-        const elsewhere = yield* untilNotSampled(submitAs(agent, session_id))
+        const elsewhere = yield* submitAs(agent, session_id)
         assert.strictEqual(elsewhere.decision_source, "model")
         for (let i = 0; i < 5; i++)
           assert.strictEqual((yield* submitAs(agent, session_id, call)).decision, "pending")
@@ -354,7 +358,7 @@ layer(service({ replace: model.layer }), { excludeTestServices: true, timeout: "
           yield* model.answer(() => answers("approve"))
           for (let i = 0; i < 5; i++) assert.strictEqual((yield* submit()).decision, "pending")
           const { session_id } = yield* agent.sessions.create({})
-          const elsewhere = yield* untilNotSampled(submitAs(agent, session_id))
+          const elsewhere = yield* submitAs(agent, session_id)
           assert.strictEqual(elsewhere.decision_source, "model")
         }).pipe(Effect.orDie)
       )
@@ -380,7 +384,7 @@ layer(service({ replace: model.layer }), { excludeTestServices: true, timeout: "
       Effect.gen(function* () {
         const { submit } = yield* reviewedTeam("long reason")
         yield* model.answer(() => answers("approve", `a${"😀".repeat(999)}`))
-        const { reviewer } = yield* untilNotSampled(submit())
+        const { reviewer } = yield* submit()
         assert.isTrue(reviewer?.reason.isWellFormed())
       }).pipe(Effect.orDie)
     )
@@ -466,7 +470,7 @@ layer(service({ replace: model.layer }), { excludeTestServices: true, timeout: "
         yield* model.answer(() => answers("reject"))
         for (let i = 0; i < 2; i++) assert.strictEqual((yield* submit()).decision_source, "grant")
         // Used up, it is the reviewer's turn again.
-        assert.strictEqual((yield* untilNotSampled(submit())).decision_source, "model")
+        assert.strictEqual((yield* submit()).decision_source, "model")
       }).pipe(Effect.orDie)
     )
 
@@ -516,7 +520,7 @@ layer(service({ replace: model.layer }), { excludeTestServices: true, timeout: "
       Effect.gen(function* () {
         const team = yield* reviewedTeam("tested")
         yield* model.answer(() => answers("approve"))
-        yield* untilNotSampled(team.submit())
+        yield* team.submit()
         const { rules } = yield* team.admin.approvalRules.get({})
         const more = (given: typeof rules) =>
           Effect.map(team.testRules(given), ({ more_questions }) => more_questions)
@@ -569,10 +573,7 @@ layer(service({ replace: model.layer }), { excludeTestServices: true, timeout: "
           assert.strictEqual((yield* always.submit()).decision, "pending")
           assert.strictEqual((yield* easy.submit()).decision, "pending")
         }
-        assert.strictEqual(
-          (yield* untilNotSampled(easy.submit({ arguments: { amount: 1 } }))).decision_source,
-          "model"
-        )
+        assert.strictEqual((yield* easy.submit({ arguments: { amount: 1 } })).decision_source, "model")
       }).pipe(Effect.orDie)
     )
   }

@@ -13,8 +13,7 @@ import {
   noAnswer,
   releaseAnother,
   reviewedTeam,
-  scriptedModel,
-  untilNotSampled
+  scriptedModel
 } from "../../../support/reviewedTeam.ts"
 import { service } from "../../../support/service.ts"
 
@@ -48,7 +47,7 @@ const stoppedFor = (stopped_reason: ReviewerStopReason) => ({
 const decideOne = (team: Team) =>
   Effect.andThen(
     model.answer(() => answers("approve")),
-    untilNotSampled(team.submit())
+    team.submit()
   )
 
 /** A step that waits for a person who has had time to read it, and the model's answer about it. */
