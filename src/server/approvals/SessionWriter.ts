@@ -17,18 +17,17 @@
  * same code reads, decides and writes again under the session's lock, where nothing can change meanwhile: because the session was locked, a
  * grant might allow the step, a queue is near its limit, rules or endpoints have changed, or the step is large. There the write is the
  * same statement for this request alone.
- * On a Citus cluster a shared statement serves the requests of one organization, on whose node it runs.
+ * On a Citus cluster every change is made under the lock, by small statements (`writeOnCluster`).
  */
 import { Array as Arr, Clock, Context, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { monotonicMillis } from "../concurrency/monotonicMillis.ts"
-import type { OrgId } from "../../domain/Ids.ts"
 import { Delivery, type EnqueueParts } from "../delivery/Delivery.ts"
 import { recordEntry } from "../identity/auditWrites.ts"
 import { Notifications } from "../notifications/Notifications.ts"
-import { afterCommit, atomic, isInTransaction, isLostRace, transaction } from "../store/transaction.ts"
+import { afterCommit, atomic, isInTransaction, isLostRace } from "../store/transaction.ts"
 import { ABANDONED_WRITE_MILLIS, makeStatementBatcher } from "../store/makeStatementBatcher.ts"
-import { isCluster, lockOnNode } from "../store/Cluster.ts"
+import { isCluster } from "../store/Cluster.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { SessionSignals } from "./SessionSignals.ts"
 import { type ApprovalKey, type ApprovalRow, findApprovalsByKey } from "./approvalRows.ts"
@@ -46,6 +45,7 @@ import {
   type Written
 } from "./SessionWriter/SessionWrite.ts"
 import { makeWaitingSteps } from "./SessionWriter/WaitingSteps.ts"
+import { writeOnCluster } from "./SessionWriter/writeOnCluster.ts"
 import { type Refusal, runWrites } from "./SessionWriter/writeStatement.ts"
 
 export type { StepKey } from "./SessionWriter/findSavedSteps.ts"
@@ -126,10 +126,7 @@ export class SessionWriter extends Context.Service<
         }
       }
 
-      const runBatch = Effect.fnUntraced(function* (
-        writes: Arr.NonEmptyReadonlyArray<PreparedWrite>,
-        org_id: OrgId | undefined
-      ) {
+      const runBatch = Effect.fnUntraced(function* (writes: Arr.NonEmptyReadonlyArray<PreparedWrite>) {
         // Of writes with the same target the statement gets the first; the others wait for the lock, after it.
         const byTarget = new Map<string, PreparedWrite>()
         for (const write of writes) {
@@ -140,13 +137,7 @@ export class SessionWriter extends Context.Service<
         const { admitted: distinct, counters } = budgets.compose([...byTarget.values()], false)
         if (!Arr.isReadonlyArrayNonEmpty(distinct)) return writes.map(() => notWritten)
         const deliveries = distinct.flatMap(({ notification }) => notification?.deliveries ?? [])
-        // On a cluster the organization must not leave its node between the lock and the writes.
-        const run = (parts?: EnqueueParts) => {
-          const statement = runWrites(sql, distinct, { org_id, parts, counters })
-          return org_id === undefined
-            ? statement
-            : Effect.provideService(transaction(lockOnNode(sql, org_id, statement)), SqlClient.SqlClient, sql)
-        }
+        const run = (parts?: EnqueueParts) => runWrites(sql, distinct, { parts, counters })
         const writing =
           deliveries.length === 0
             ? run()
@@ -191,11 +182,9 @@ export class SessionWriter extends Context.Service<
         // lock, one that serves all waiting requests takes a tenth less processor time.
         maxInFlight: 1,
         abandonedMillis: ABANDONED_WRITE_MILLIS,
-        run: (writes, org_id) =>
+        run: (writes) =>
           // A lost race is no fault of the writes: each is made under the lock.
-          Effect.catchIf(runBatch(writes, org_id), isLostRace, () =>
-            Effect.succeed(writes.map(() => notWritten))
-          )
+          Effect.catchIf(runBatch(writes), isLostRace, () => Effect.succeed(writes.map(() => notWritten)))
       })
 
       const findSteps = yield* makeStatementBatcher({
@@ -217,7 +206,7 @@ export class SessionWriter extends Context.Service<
       const writeShared = Effect.fnUntraced(function* (write: SessionWrite) {
         const { now, org_id, published } = write
         const [event, ...further] = published
-        if (isLarge(write) || further.length > 0 || (yield* isInTransaction)) return notWritten
+        if (clustered || isLarge(write) || further.length > 0 || (yield* isInTransaction)) return notWritten
         const notification = event === undefined ? null : yield* notifications.prepare(org_id, event, now)
         if (notification === undefined) return notWritten
         if (notification !== null && longQueues.isPaused(org_id, notification.deliveries)) return notWritten
@@ -234,12 +223,9 @@ export class SessionWriter extends Context.Service<
           const { change, now, onWritten, org_id, published, session_id } = write
           const prepared = { ...write, notification: null }
           const { counters } = budgets.compose([prepared], true)
-          const { written } = yield* runWrites(sql, [prepared], {
-            isLocked: true,
-            counters,
-            ...(clustered ? { org_id } : {})
-          })
-          const result = written.get(0)
+          const result = clustered
+            ? yield* writeOnCluster(sql, write, counters)
+            : (yield* runWrites(sql, [prepared], { isLocked: true, counters })).written.get(0)
           if (result === undefined)
             return yield* Effect.die(new Error("A premise must hold while the session is locked"))
           if (Arr.isReadonlyArrayNonEmpty(published)) yield* notifications.publish(org_id, published, now)
@@ -249,7 +235,7 @@ export class SessionWriter extends Context.Service<
           yield* signals.publish([{ session_id, newest: result.newest }])
           yield* afterCommit(
             Effect.gen(function* () {
-              budgets.settle(counters, written)
+              budgets.settle(counters, new Map([[0, result]]))
               yield* onWritten(result)
               if (change._tag === "Transition") yield* countClosed([change.to])
               updateCaches(write, outcome)

@@ -3,7 +3,6 @@ import type { Statement, SqlClient } from "effect/sql"
 import type { ApprovalEventType } from "../../domain/approvals/ApprovalEvent.ts"
 import type { EndpointId, EventId, OrgId } from "../../domain/Ids.ts"
 import type { PreparedDelivery } from "../delivery/Delivery.ts"
-import { onlyOrganization } from "../store/onlyOrganization.ts"
 import { textArray } from "../store/pgArrays.ts"
 
 /**
@@ -37,8 +36,7 @@ export const endpointVersions = (
  */
 export const subscriptions = (
   sql: SqlClient.SqlClient,
-  events: ReadonlyArray<Pick<PreparedEvent, "org_id" | "type" | "onlyVerified">>,
-  org_id: OrgId | undefined
+  events: ReadonlyArray<Pick<PreparedEvent, "org_id" | "type" | "onlyVerified">>
 ): Statement.Fragment => {
   const distinct = [...new Map(events.map((event) => [`${event.org_id} ${event.type}`, event])).values()]
   const verified = events.some(({ onlyVerified }) => onlyVerified)
@@ -54,7 +52,6 @@ export const subscriptions = (
         ${textArray(distinct.map(({ type }) => type))}::text[]
       ) AS wanted (org_id, type)
       LEFT JOIN notification_endpoints e ON e.org_id = wanted.org_id AND e.active ${verified} AND wanted.type = ANY (e.events)
-        ${onlyOrganization(sql, "e.org_id", org_id)}
       GROUP BY wanted.org_id, wanted.type
     )`
 }

@@ -1,4 +1,5 @@
 import type { Statement } from "effect/sql"
+import type { RowInsert } from "../../store/givenRows.ts"
 import type { PreparedWrite, SessionChange } from "./SessionWrite.ts"
 
 /** A write with its index in the batch, and its change. */
@@ -16,7 +17,7 @@ export interface ChangePart {
   readonly name: string
   readonly ctes: ReadonlyArray<Statement.Fragment>
   /** Inserts of further rows for the writes that were applied. */
-  readonly inserts: ReadonlyArray<Statement.Fragment>
+  readonly inserts: ReadonlyArray<RowInsert>
   /** The counts of the changed rows. */
   readonly counts?: ReadonlyArray<Statement.Fragment>
 }

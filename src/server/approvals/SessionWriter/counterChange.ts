@@ -1,6 +1,5 @@
 import type { SqlClient, Statement } from "effect/sql"
-import type { OrgId } from "../../../domain/Ids.ts"
-import { onlyOrganization } from "../../store/onlyOrganization.ts"
+import { toDate } from "../../../domain/Time.ts"
 import { int4Array, int8Array, textArray, timestamptzArray } from "../../store/pgArrays.ts"
 import type { CounterWrite } from "../BudgetCounters/composeSpends.ts"
 import { encodeUse } from "../BudgetCounters/rows.ts"
@@ -43,30 +42,14 @@ export const givenCounters = (
  * The counters that still have the versions with which the steps were found to fit, locked, and the counters that still do not exist. One
  * that another transaction has locked is skipped: its steps are decided again in a transaction.
  */
-export const currentCounters = (
-  sql: SqlClient.SqlClient,
-  counters: ReadonlyArray<CounterWrite>,
-  org_id: OrgId | undefined
-): ReadonlyArray<Statement.Fragment> => [
-  // On a cluster, rows of a join with other rows cannot be locked.
-  org_id === undefined
-    ? sql`
+export const currentCounters = (sql: SqlClient.SqlClient): Statement.Fragment =>
+  sql.literal(`
     locked_counters AS MATERIALIZED (
       SELECT b.org_id, b.counter, b.version
       FROM given_counters g
         JOIN budget_counters b ON b.org_id = g.org_id AND b.counter = g.counter
       FOR NO KEY UPDATE OF b SKIP LOCKED
-    )`
-    : sql`
-    locked_counters AS MATERIALIZED (
-      SELECT b.org_id, b.counter, b.version
-      FROM budget_counters b
-      WHERE b.org_id = ${org_id}
-        AND b.counter = ANY (${textArray(counters.map(({ digest }) => digest))}::text[])
-      FOR NO KEY UPDATE SKIP LOCKED
-    )`,
-  sql`
-    current_counters AS MATERIALIZED (
+    ), current_counters AS MATERIALIZED (
       SELECT g.place
       FROM given_counters g
         JOIN locked_counters l ON l.org_id = g.org_id AND l.counter = g.counter AND l.version = g.version
@@ -74,12 +57,8 @@ export const currentCounters = (
       SELECT g.place
       FROM given_counters g
       WHERE g.version = 0
-        AND NOT EXISTS (
-          SELECT FROM budget_counters b
-          WHERE b.org_id = g.org_id AND b.counter = g.counter ${onlyOrganization(sql, "b.org_id", org_id)}
-        )
-    )`
-]
+        AND NOT EXISTS (SELECT FROM budget_counters b WHERE b.org_id = g.org_id AND b.counter = g.counter)
+    )`)
 
 /** The premise of a write about budgets, over the table `o` of writes. */
 export const COUNTERS_PREMISE = `AND NOT EXISTS (
@@ -91,10 +70,7 @@ export const COUNTERS_PREMISE = `AND NOT EXISTS (
  * Adds the steps that were applied. A new counter that another statement has made meanwhile violates the primary key, so that nothing is
  * written.
  */
-export const raisedCounters = (
-  sql: SqlClient.SqlClient,
-  org_id: OrgId | undefined
-): ReadonlyArray<Statement.Fragment> => [
+export const raisedCounters = (sql: SqlClient.SqlClient): Statement.Fragment =>
   sql.literal(`
     counted AS MATERIALIZED (
       SELECT
@@ -106,22 +82,35 @@ export const raisedCounters = (
         GROUP BY n.place
       ) n
         JOIN given_counters g ON g.place = n.place
-    )`),
-  sql`
-    raised_counters AS (
+    ), raised_counters AS (
       UPDATE budget_counters b
       SET version = b.version + 1, entries = c.entries, expires_at = c.expires_at
       FROM counted c
       WHERE b.org_id = c.org_id
         AND b.counter = c.counter
         AND c.version > 0
-        ${onlyOrganization(sql, "b.org_id", org_id)}
-    )`,
-  sql.literal(`
-    new_counters AS (
+    ), new_counters AS (
       INSERT INTO budget_counters (org_id, counter, version, entries, expires_at)
       SELECT c.org_id, c.counter, c.first_version, c.entries, c.expires_at
       FROM counted c
       WHERE c.version = 0
     )`)
-]
+
+/** Adds a step to a counter that the transaction has locked, or has found not to exist, on a cluster. */
+export const raiseCounter = (
+  sql: SqlClient.SqlClient,
+  { digest, entries, expires_at, first_version, kept, org_id, version }: CounterWrite
+): Statement.Fragment => {
+  const use = `[${[encodeUse(kept), ...entries.map(({ text }) => text)].filter((text) => text !== "").join(",")}]`
+  return version > 0
+    ? sql`
+      UPDATE budget_counters
+      SET version = version + 1, entries = ${use}::text::json, expires_at = ${toDate(expires_at)}::timestamptz
+      WHERE org_id = ${org_id}
+        AND counter = ${digest}
+    `
+    : sql`
+      INSERT INTO budget_counters (org_id, counter, version, entries, expires_at)
+      VALUES (${org_id}, ${digest}, ${first_version}::bigint, ${use}::text::json, ${toDate(expires_at)}::timestamptz)
+    `
+}

@@ -16,7 +16,7 @@ import type { ChangeOf, ChangePart, Op } from "./Op.ts"
 export const decisionChange = (
   sql: SqlClient.SqlClient,
   ops: ReadonlyArray<Op<ChangeOf<"Decision">>>,
-  org_id: OrgId | undefined
+  org_id?: OrgId
 ): ReadonlyArray<ChangePart> =>
   ops.length === 0
     ? []
@@ -52,7 +52,7 @@ export const decisionChange = (
 export const executionChange = (
   sql: SqlClient.SqlClient,
   ops: ReadonlyArray<Op<ChangeOf<"Execution">>>,
-  org_id: OrgId | undefined
+  org_id?: OrgId
 ): ReadonlyArray<ChangePart> => {
   if (ops.length === 0) return []
   const executions = ops.map(({ change: { from, to } }) => ({ from: from.execution, to: to.execution }))
@@ -94,7 +94,7 @@ export const executionChange = (
 export const outcomeChange = (
   sql: SqlClient.SqlClient,
   ops: ReadonlyArray<Op<ChangeOf<"Outcome">>>,
-  org_id: OrgId | undefined
+  org_id?: OrgId
 ): ReadonlyArray<ChangePart> => {
   if (ops.length === 0) return []
   const executions = ops.map(({ change }) => change.execution)

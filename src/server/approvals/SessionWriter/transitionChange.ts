@@ -1,5 +1,5 @@
 import type { SqlClient } from "effect/sql"
-import type { OrgId } from "../../../domain/Ids.ts"
+import type { ApprovalId, OrgId } from "../../../domain/Ids.ts"
 import { appendedEntries, auditRowsTable } from "../../identity/auditWrites.ts"
 import { onlyOrganization } from "../../store/onlyOrganization.ts"
 import { boolArray, int4Array, textArray, timestamptzArray } from "../../store/pgArrays.ts"
@@ -12,7 +12,7 @@ import { auditOf } from "./SessionWrite.ts"
 export const transitionChange = (
   sql: SqlClient.SqlClient,
   ops: ReadonlyArray<Op<ChangeOf<"Transition">>>,
-  org_id: OrgId | undefined
+  org_id?: OrgId
 ): ReadonlyArray<ChangePart> => {
   if (ops.length === 0) return []
   const from = ops.map(({ change }) => change.from)
@@ -60,7 +60,7 @@ export const transitionChange = (
 }
 
 /** CTEs that write the entries of the audit log about decisions of people and of reviewer models. */
-export const auditEntries = (sql: SqlClient.SqlClient, ops: ReadonlyArray<Op>, org_id: OrgId | undefined) => {
+export const auditEntries = (sql: SqlClient.SqlClient, ops: ReadonlyArray<Op>) => {
   const entries = ops.flatMap(({ op, write }) => {
     const audit = auditOf(write)
     return audit === null ? [] : [{ op, row: { ...audit, occurred_at: write.now } }]
@@ -74,7 +74,17 @@ export const auditEntries = (sql: SqlClient.SqlClient, ops: ReadonlyArray<Op>, o
         entries.map(({ op }) => op)
       )}
         JOIN numbered a ON a.op = entry.number
-    `,
-    ...(org_id === undefined ? {} : { org_id })
+    `
   })
 }
+
+/** On a cluster: counts an approval that the transaction has closed. */
+export const countTransition = (sql: SqlClient.SqlClient, org_id: OrgId, approval_id: ApprovalId) => sql`
+  WITH transitioned AS MATERIALIZED (
+    SELECT ${sql.literal(countedApprovalColumns("a"))}
+    FROM approvals a
+    WHERE a.org_id = ${org_id}
+      AND a.approval_id = ${approval_id}
+  ), ${approvalCounts(sql, "transitioned", 1)}
+  SELECT 1
+`

@@ -22,19 +22,12 @@
  */
 import { type Array as Arr, Effect } from "effect"
 import type { SqlClient } from "effect/sql"
-import type { OrgId, TraceId } from "../../../domain/Ids.ts"
+import type { TraceId } from "../../../domain/Ids.ts"
 import { formatTimestamp } from "../../../domain/Time.ts"
 import type { EnqueueParts, InsertedDelivery } from "../../delivery/Delivery.ts"
 import { type PreparedEvent, subscriptions } from "../../notifications/PreparedEvent.ts"
-import { onlyOrganization } from "../../store/onlyOrganization.ts"
-import {
-  boolArray,
-  byteaArray,
-  int4Array,
-  int8Array,
-  textArray,
-  timestamptzArray
-} from "../../store/pgArrays.ts"
+import { insertCte, int8s, type RowInsert, texts } from "../../store/givenRows.ts"
+import { boolArray, byteaArray, int4Array, textArray, timestamptzArray } from "../../store/pgArrays.ts"
 import type { CounterWrite } from "../BudgetCounters/composeSpends.ts"
 import { encodeEventTail } from "../SessionEvents.ts"
 import { COUNTERS_PREMISE, currentCounters, givenCounters, raisedCounters } from "./counterChange.ts"
@@ -79,8 +72,6 @@ interface ResultRow extends Omit<InsertedDelivery, "delivery_id"> {
 interface StatementOptions {
   /** The delivery engine's parts, if any of the writes has deliveries. */
   readonly parts?: EnqueueParts | undefined
-  /** The organization of all writes, on a cluster. */
-  readonly org_id?: OrgId | undefined
   /**
    * Whether the caller's transaction has locked the sessions, read the premises of the writes under the locks, and writes the entries of
    * the audit log: the premises hold.
@@ -94,7 +85,7 @@ interface StatementOptions {
 export const runWrites = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   writes: Arr.NonEmptyReadonlyArray<PreparedWrite>,
-  { counters, isLocked = false, org_id, parts }: StatementOptions
+  { counters, isLocked = false, parts }: StatementOptions
 ) {
   const ops = writes.map((write, op): Op => ({ op, write, change: write.change }))
   const notified = ops.flatMap(({ op, write }) =>
@@ -107,10 +98,14 @@ export const runWrites = Effect.fnUntraced(function* (
   const readsSaved = steps.length > 0 && !isLocked
   const changes = [
     ...stepChange(sql, steps),
-    ...decisionChange(sql, ops.filter(isOf("Decision")), org_id),
-    ...executionChange(sql, ops.filter(isOf("Execution")), org_id),
-    ...outcomeChange(sql, ops.filter(isOf("Outcome")), org_id),
-    ...transitionChange(sql, transitions, org_id)
+    ...decisionChange(sql, ops.filter(isOf("Decision"))),
+    ...executionChange(sql, ops.filter(isOf("Execution"))),
+    ...outcomeChange(sql, ops.filter(isOf("Outcome"))),
+    ...transitionChange(sql, transitions)
+  ]
+  const inserts = [
+    ...changes.flatMap((change) => change.inserts),
+    ...(isReviewed ? [insertedReviews(reviewed)] : [])
   ]
   const fragments = [
     opsTable(sql, ops),
@@ -120,23 +115,20 @@ export const runWrites = Effect.fnUntraced(function* (
           notifiedTable(sql, notified),
           subscriptions(
             sql,
-            notified.map((one) => one.notification),
-            org_id
+            notified.map((one) => one.notification)
           )
         ]),
     ...(parts === undefined ? [] : [parts.given]),
     ...(notified.length === 0 ? [] : [refusedNotifications(sql, parts !== undefined)]),
     ...(steps.length === 0 ? [] : [newSteps(sql, steps)]),
-    ...(readsSaved ? [savedSteps(sql, org_id)] : []),
+    ...(readsSaved ? [savedSteps(sql)] : []),
     ...(counters.length === 0 ? [] : givenCounters(sql, counters)),
-    ...(counters.length === 0 || isLocked ? [] : currentCounters(sql, counters, org_id)),
+    ...(counters.length === 0 || isLocked ? [] : [currentCounters(sql)]),
     ...givenReviews(sql, reviewed),
-    ...(isLocked ? [] : currentReviewers(sql, reviewed, org_id)),
-    ...(org_id === undefined ? [] : [sessionsOf(sql, ops, org_id, isLocked)]),
+    ...(isReviewed && !isLocked ? [currentReviewers(sql)] : []),
     eligibleOps(sql, {
       isLocked,
       notifies: notified.length > 0,
-      org_id,
       reviewed: isReviewed,
       spends: counters.length > 0,
       steps: steps.length > 0
@@ -144,18 +136,16 @@ export const runWrites = Effect.fnUntraced(function* (
     ...changes.flatMap(({ ctes }) => ctes),
     appliedOps(
       sql,
-      changes.map(({ name }) => name),
-      org_id
+      changes.map(({ name }) => name)
     ),
     ...((transitions.length === 0 && !isReviewed) || isLocked
       ? []
-      : [auditEntries(sql, [...transitions, ...reviewed], org_id)]),
-    ...(counters.length === 0 ? [] : raisedCounters(sql, org_id)),
-    ...changes.flatMap(({ inserts }) => inserts),
-    ...(isReviewed ? [insertedReviews(sql)] : []),
+      : [auditEntries(sql, [...transitions, ...reviewed])]),
+    ...(counters.length === 0 ? [] : [raisedCounters(sql)]),
+    ...inserts.map((insert) => insertCte(sql, insert, "numbered")),
     ...(parts === undefined ? [] : [parts.insert(acceptedDeliveries(sql))]),
     ...changes.flatMap(({ counts = [] }) => counts),
-    insertedEvents(sql, ops),
+    insertCte(sql, insertedEvents(ops), "numbered"),
     ...(notified.length === 0 ? [] : [insertedNotifications(sql)])
   ]
   const rows = yield* sql<ResultRow>`
@@ -244,35 +234,18 @@ const refusedNotifications = (sql: SqlClient.SqlClient, delivers: boolean) =>
 /** A batch must not wait for one session's lock: its caller waits for it alone. */
 const LOCK = "FOR NO KEY UPDATE OF s SKIP LOCKED"
 
-/** On a cluster, the sessions of the writes, locked: Citus cannot lock rows of a join with other rows. */
-const sessionsOf = (
-  sql: SqlClient.SqlClient,
-  ops: ReadonlyArray<Op>,
-  org_id: OrgId,
-  isLocked: boolean
-) => sql`
-  sessions AS MATERIALIZED (
-    SELECT s.org_id, s.session_id, s.trace_id, s.closed_at, s.proposals_until, s.grants_until
-    FROM agent_sessions s
-    WHERE s.org_id = ${org_id}
-      AND s.session_id = ANY (${textArray(ops.map(({ write }) => write.session_id))}::text[])
-    ${sql.literal(isLocked ? "" : LOCK)}
-  )`
-
-/** The writes whose premises hold: all of them if the caller's transaction has checked them under the lock. Without Citus, locks their sessions. */
+/** The writes whose premises hold: all of them if the caller's transaction has checked them under the lock. Locks their sessions. */
 const eligibleOps = (
   sql: SqlClient.SqlClient,
   {
     isLocked,
     notifies,
-    org_id,
     reviewed,
     spends,
     steps
   }: {
     readonly isLocked: boolean
     readonly notifies: boolean
-    readonly org_id: OrgId | undefined
     readonly reviewed: boolean
     readonly spends: boolean
     readonly steps: boolean
@@ -294,24 +267,16 @@ const eligibleOps = (
       ${spends ? COUNTERS_PREMISE : ""}
       ${reviewed ? REVIEWERS_PREMISE : ""}
       ${notifies ? "AND NOT EXISTS (SELECT FROM refused WHERE refused.op = o.op)" : ""}`
-  const eligible = (sessions: string) => `
+  // One text without parameters: it is part of every step's statement.
+  return sql.literal(`
   eligible AS MATERIALIZED (
     SELECT o.*, s.trace_id
     FROM ops o
-      JOIN ${sessions} s ON s.org_id = o.org_id AND s.session_id = o.session_id`
-  // One text without parameters: it is part of every step's statement.
-  if (org_id === undefined)
-    return sql.literal(`${eligible("agent_sessions")} ${isLocked ? "" : `${rules} ${premises} ${LOCK}`})`)
-  return isLocked
-    ? sql.literal(`${eligible("sessions")})`)
-    : sql`${sql.literal(`${eligible("sessions")} ${rules}`)} ${onlyOrganization(sql, "r.org_id", org_id)} ${sql.literal(premises)})`
+      JOIN agent_sessions s ON s.org_id = o.org_id AND s.session_id = o.session_id
+    ${isLocked ? "" : `${rules} ${premises} ${LOCK}`})`)
 }
 
-const appliedOps = (
-  sql: SqlClient.SqlClient,
-  changes: ReadonlyArray<string>,
-  org_id: OrgId | undefined
-) => sql`
+const appliedOps = (sql: SqlClient.SqlClient, changes: ReadonlyArray<string>) => sql`
   applied AS MATERIALIZED (
     SELECT
       e.*,
@@ -328,7 +293,6 @@ const appliedOps = (
     ) added
     WHERE s.org_id = added.org_id
       AND s.session_id = added.session_id
-      ${onlyOrganization(sql, "s.org_id", org_id)}
     RETURNING s.org_id, s.session_id, s.last_event - added.count AS newest_before
   ), numbered AS MATERIALIZED (
     SELECT a.*, (r.newest_before + a.events_before)::bigint AS newest_before
@@ -336,7 +300,8 @@ const appliedOps = (
       JOIN raised r ON r.org_id = a.org_id AND r.session_id = a.session_id
   )`
 
-const insertedEvents = (sql: SqlClient.SqlClient, ops: ReadonlyArray<Op>) => {
+/** The events of the writes' sessions. */
+export const insertedEvents = (ops: ReadonlyArray<Op>): RowInsert => {
   const events = ops.flatMap(({ op, write }) => {
     const occurred_at = formatTimestamp(write.now)
     return write.events.map((event, index) => ({
@@ -346,21 +311,30 @@ const insertedEvents = (sql: SqlClient.SqlClient, ops: ReadonlyArray<Op>) => {
       tail: encodeEventTail(write.session_id, event, occurred_at)
     }))
   })
-  return sql`
-    inserted_events AS (
-      INSERT INTO session_events (org_id, session_id, number, type, step_id, occurred_at, data)
-      SELECT
-        a.org_id, a.session_id, a.newest_before + n.position, n.type, n.step_id, a.at,
-        ('{"id":' || (a.newest_before + n.position)::text || ',' || n.tail)::json
-      FROM unnest(
-        ${int4Array(events.map(({ op }) => op))}::int[],
-        ${int8Array(events.map(({ position }) => position))}::bigint[],
-        ${textArray(events.map(({ event }) => event.type))}::text[],
-        ${textArray(events.map(({ event }) => event.step_id))}::text[],
-        ${textArray(events.map(({ tail }) => tail))}::text[]
-      ) AS n (op, position, type, step_id, tail)
-        JOIN numbered a ON a.op = n.op
-    )`
+  return {
+    name: "inserted_events",
+    table: "session_events",
+    columns: {
+      org_id: "a.org_id",
+      session_id: "a.session_id",
+      number: "a.newest_before + n.position",
+      type: "n.type",
+      step_id: "n.step_id",
+      occurred_at: "a.at",
+      data: `('{"id":' || (a.newest_before + n.position)::text || ',' || n.tail)::json`
+    },
+    rows: {
+      n: {
+        ops: events.map(({ op }) => op),
+        columns: {
+          position: int8s(events.map(({ position }) => position)),
+          type: texts(events.map(({ event }) => event.type)),
+          step_id: texts(events.map(({ event }) => event.step_id)),
+          tail: texts(events.map(({ tail }) => tail))
+        }
+      }
+    }
+  }
 }
 
 const insertedNotifications = (sql: SqlClient.SqlClient) => sql`
