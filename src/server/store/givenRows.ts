@@ -74,7 +74,7 @@ export interface RowInsert {
   readonly rows: Readonly<Record<string, GivenRows>>
   /** The tables by alias, where the statement has the rows already. */
   readonly tables?: Readonly<Record<string, string>>
-  /** `ON CONFLICT …` and `RETURNING …` of the CTE. */
+  /** `ON CONFLICT …` and `RETURNING …`. */
   readonly ending?: string
 }
 
@@ -108,14 +108,14 @@ export const insertCte = (
 const REFERENCE = /\b([a-z])\.([a-z_]+)\b/g
 
 /**
- * Runs the same INSERT as a statement of its own, for the given rows whose writes are in `writes`. Its values are parameters: Citus sends it to
- * the organization's node without planning.
+ * Runs the same INSERT as a statement of its own, for the given rows whose writes are in `writes`, and returns its rows. Its values are
+ * parameters: Citus sends it to the organization's node without planning.
  */
-export const insertGiven = (
+export const insertGiven = <Row extends object>(
   sql: SqlClient.SqlClient,
-  { columns, rows, table }: RowInsert,
+  { columns, ending = "", rows, table }: Omit<RowInsert, "name" | "tables">,
   writes: GivenRows
-): Effect.Effect<void, SqlError.SqlError> => {
+): Effect.Effect<ReadonlyArray<Row>, SqlError.SqlError> => {
   const [first] = Object.values(rows)
   const all: Readonly<Record<string, GivenRows>> = { ...rows, a: writes }
   const tuples = (first?.ops ?? []).flatMap((op, index) => {
@@ -132,11 +132,12 @@ export const insertGiven = (
     ]
   })
   return tuples.length === 0
-    ? Effect.void
-    : Effect.asVoid(sql`
+    ? Effect.succeed([])
+    : sql<Row>`
       INSERT INTO ${sql.literal(`${table} (${Object.keys(columns).join(", ")})`)}
       VALUES ${sql.join(", ", false)(tuples)}
-    `)
+      ${sql.literal(ending)}
+    `
 }
 
 /** An expression with values in place of its references. */

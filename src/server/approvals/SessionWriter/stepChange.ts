@@ -148,8 +148,7 @@ const insertedSteps = (ops: ReadonlyArray<Op<ChangeOf<"Step">>>): RowInsert => (
     ...(hasClaims(ops) ? CLAIM_COLUMNS : {})
   },
   rows: { n: givenSteps(ops) },
-  tables: { n: NEW_STEPS },
-  ending: "ON CONFLICT (org_id, session_id, step_id) DO NOTHING RETURNING org_id, session_id, step_id"
+  tables: { n: NEW_STEPS }
 })
 
 /** The approvals of steps that wait. */
@@ -234,7 +233,15 @@ export const stepChange = (
     {
       name: "stepped",
       ctes: [
-        insertCte(sql, steps, "eligible"),
+        insertCte(
+          sql,
+          {
+            ...steps,
+            ending:
+              "ON CONFLICT (org_id, session_id, step_id) DO NOTHING RETURNING org_id, session_id, step_id"
+          },
+          "eligible"
+        ),
         sql`
           stepped AS MATERIALIZED (
             SELECT n.op

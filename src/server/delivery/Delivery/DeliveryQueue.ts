@@ -12,6 +12,7 @@ import { monotonicMillis } from "../../concurrency/monotonicMillis.ts"
 import type { Channel } from "../Channel.ts"
 import type { NewDelivery, QueueRow } from "./QueuedDelivery.ts"
 import { countedDeliveryColumns, deliveryCounts } from "./deliveryCounts.ts"
+import { insertOnCluster } from "./ClusterQueueWrites.ts"
 import { type PreparedDelivery, makeQueueWrites, type InsertedDelivery, QUEUE_FULL } from "./QueueWrites.ts"
 import { type Completed, countCompleted, logFailed } from "./completedDeliveries.ts"
 import { shardOf } from "./shardOf.ts"
@@ -184,10 +185,11 @@ export const makeDeliveryQueue = (
     // Not `afterCommit`: the tracked read must end after a rollback too. Otherwise it would stay in flight forever, and
     // the read tracker would never forget a recorded attempt again.
     yield* onCompletion((committed) => endEnqueue(committed ? result : undefined))
-    const groups = (yield* isCluster(sql))
-      ? Object.values(Arr.groupBy(prepared, (one) => one.org_id))
-      : [prepared]
-    const insertedRows = (yield* Effect.forEach(groups, (group) => insertUnlocked(group, at))).flat()
+    const insertedRows = (yield* isCluster(sql))
+      ? (yield* Effect.forEach(Object.values(Arr.groupBy(prepared, ({ org_id }) => org_id)), (group) =>
+          insertOnCluster(sql, clock, group, at)
+        )).flat()
+      : yield* insertUnlocked(prepared, at)
     const rows = toQueueRows(prepared, new Map(insertedRows.map((row) => [row.delivery_id, row])))
     const recorded = new Set(
       insertedRows.filter((row) => row.seq !== null || row.is_full).map((row) => row.delivery_id)

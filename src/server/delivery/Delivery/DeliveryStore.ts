@@ -5,6 +5,7 @@ import type { OrgId } from "../../../domain/Ids.ts"
 import { isDatabaseUnavailable } from "../../store/databaseErrors.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
 import { transaction } from "../../store/transaction.ts"
+import { writeResultsOnCluster } from "./ClusterQueueWrites.ts"
 import { makeClusterQueueReads } from "./ClusterQueueReads.ts"
 import type { Lane } from "./Lane.ts"
 import { makeQueueReads, type QueueReads } from "./QueueReads.ts"
@@ -34,7 +35,10 @@ export interface DeliveryStore extends QueueReads {
 /** The statements of PostgreSQL. */
 export const makeDeliveryStore = (sql: SqlClient.SqlClient, clock: StoreClock["Service"]): DeliveryStore => ({
   ...makeQueueReads(sql, clock),
-  recordResults: (batch, withinTransaction) => recordResults(sql, clock, batch, withinTransaction),
+  recordResults: (batch, withinTransaction) => {
+    const write = writeResults(sql, clock, batch)
+    return withinTransaction === undefined ? write : recordResults(sql, write, withinTransaction)
+  },
   saveHealth: (lanes) => writeHealth(sql, clock, lanes)
 })
 
@@ -49,7 +53,8 @@ export const makeClusterDeliveryStore = (
     Effect.map(
       forEachOrganization(
         Map.groupBy(batch, ({ result }) => result.delivery.org_id),
-        (results, org_id) => recordResults(sql, clock, results, withinTransaction, org_id),
+        (results, org_id) =>
+          recordResults(sql, writeResultsOnCluster(sql, clock, results, org_id), withinTransaction),
         (results): RecordedResults => ({
           written: new Set(),
           locked: new Set(results.map(({ result }) => result.delivery.seq))
@@ -98,19 +103,15 @@ const forEachOrganization = <A, B>(
     )
   })
 
-/** Records results and what else is written with them, of one organization or of several. */
+/** Records results and what else is written with them, in one transaction. */
 const recordResults = (
   sql: SqlClient.SqlClient,
-  clock: StoreClock["Service"],
-  batch: ReadonlyArray<ConcludedAttempt>,
-  withinTransaction: Parameters<DeliveryStore["recordResults"]>[1],
-  org_id?: OrgId
+  write: Effect.Effect<RecordedResults, SqlError.SqlError>,
+  withinTransaction: Parameters<DeliveryStore["recordResults"]>[1] = () => Effect.void
 ) =>
-  withinTransaction === undefined
-    ? writeResults(sql, clock, batch, org_id)
-    : transaction(
-        sql`SET LOCAL lock_timeout = '500ms'`.pipe(
-          Effect.andThen(writeResults(sql, clock, batch, org_id)),
-          Effect.tap(({ written }) => withinTransaction(written))
-        )
-      ).pipe(Effect.provideService(SqlClient.SqlClient, sql))
+  transaction(
+    sql`SET LOCAL lock_timeout = '500ms'`.pipe(
+      Effect.andThen(write),
+      Effect.tap(({ written }) => withinTransaction(written))
+    )
+  ).pipe(Effect.provideService(SqlClient.SqlClient, sql))

@@ -3,7 +3,6 @@ import type { SqlClient, Statement } from "effect/sql"
 import type { OrgId } from "../../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../../domain/Time.ts"
 import { currentTime } from "../../store/currentTime.ts"
-import { sameOrganization } from "../../store/onlyOrganization.ts"
 import { boolArray, float8Array, int4Array, textArray } from "../../store/pgArrays.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
 import type { NewDelivery } from "./QueuedDelivery.ts"
@@ -18,6 +17,10 @@ import { shardOf } from "./shardOf.ts"
  */
 const HIGH_WATER_MARGIN = 256
 const UNSEEN_TRANSACTIONS = 8
+
+/** The length of a queue from which an insert of `size` deliveries takes the lock. */
+export const highWaterMark = (queueLimit: number, size: number): number =>
+  Math.max(0, queueLimit - HIGH_WATER_MARGIN - UNSEEN_TRANSACTIONS * size)
 
 /**
  * "csgd" in ASCII. The seed of the hash that gives each destination its advisory lock; a collision with another lock
@@ -171,11 +174,10 @@ export const makeQueueWrites = (sql: SqlClient.SqlClient, clock: StoreClock["Ser
 
   /**
    * Optimistic insert: writes log and queue without a lock, skipping deliveries whose destination is near its queue
-   * limit and failing those whose destination's queue is full. On a cluster all deliveries belong to one organization. Returns a row for each
-   * delivery.
+   * limit and failing those whose destination's queue is full. Returns a row for each delivery.
    */
   const insertUnlocked = (list: ReadonlyArray<PreparedDelivery>, now: Timestamp) => sql<InsertedDelivery>`
-    WITH ${givenDeliveries(list, sameOrganization(list))}, ${insertAccepted(
+    WITH ${givenDeliveries(list)}, ${insertAccepted(
       sql`SELECT g.* FROM given g JOIN destinations d USING (org_id, destination_id) WHERE NOT d.near_limit`,
       now
     )}

@@ -1,7 +1,14 @@
+import { Array as Arr, Order } from "effect"
 import type { SqlClient, Statement } from "effect/sql"
+import type { OrgId } from "../../../domain/Ids.ts"
+import { type GivenRows, insertGiven, int4s, texts } from "../../store/givenRows.ts"
 import { columnsOf, dayOf, type Sign, slotOf } from "../../store/dailyCounts.ts"
 
 const SLOTS = 4
+
+/** What `delivery_counts` does with counts of a row that it has. */
+const ADDED = `ON CONFLICT (org_id, day, destination_id, slot) DO UPDATE
+    SET delivered = c.delivered + excluded.delivered, failed = c.failed + excluded.failed`
 
 /** The columns that `deliveryCounts` reads, of a table with this name in the statement. */
 export const countedDeliveryColumns = (table?: string): string =>
@@ -22,6 +29,61 @@ export const deliveryCounts = (sql: SqlClient.SqlClient, rows: string, sign: Sig
     WHERE status <> 'pending'
     GROUP BY 1, 2, 3
     ORDER BY 1, 2, 3
-    ON CONFLICT (org_id, day, destination_id, slot) DO UPDATE
-    SET delivered = c.delivered + excluded.delivered, failed = c.failed + excluded.failed
+    ${ADDED}
   )`)
+
+/** A delivery, which is counted if it is completed, by the day that enqueued it. */
+export interface CountedDelivery {
+  readonly destination_id: string
+  readonly created_at: Date
+  readonly status: string
+}
+
+/** Counts completed deliveries of an organization by a statement of its own, on a cluster. */
+export const countDeliveries = (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  deliveries: ReadonlyArray<CountedDelivery>
+) => {
+  const groups = Object.values(
+    Arr.groupBy(
+      deliveries.filter(({ status }) => status !== "pending"),
+      (one) => `${utcDay(one)} ${one.destination_id}`
+    )
+  ).toSorted(([one], [other]) => byKey(one, other))
+  const failed = groups.map((group) => group.filter(({ status }) => status === "failed").length)
+  const rows: GivenRows = {
+    ops: groups.map((_, index) => index),
+    columns: {
+      org_id: texts(groups.map(() => org_id)),
+      day: texts(groups.map(([first]) => utcDay(first))),
+      destination_id: texts(groups.map(([{ destination_id }]) => destination_id)),
+      delivered: int4s(groups.map((group, index) => group.length - (failed[index] ?? 0))),
+      failed: int4s(failed)
+    }
+  }
+  return insertGiven(
+    sql,
+    {
+      table: "delivery_counts AS c",
+      columns: {
+        org_id: "g.org_id",
+        day: "g.day::date",
+        destination_id: "g.destination_id",
+        slot: slotOf(SLOTS),
+        delivered: "g.delivered",
+        failed: "g.failed"
+      },
+      rows: { g: rows },
+      ending: ADDED
+    },
+    rows
+  )
+}
+
+const utcDay = ({ created_at }: CountedDelivery): string => created_at.toISOString().slice(0, 10)
+
+const byKey = Order.combine(
+  Order.mapInput(Order.String, utcDay),
+  Order.mapInput(Order.String, ({ destination_id }: CountedDelivery) => destination_id)
+)

@@ -1,7 +1,6 @@
 import { Effect } from "effect"
 import type { SqlClient, SqlError } from "effect/sql"
 import type { Conclusion } from "../../../domain/delivery/DeliveryState.ts"
-import type { OrgId } from "../../../domain/Ids.ts"
 import type { AttemptResult } from "./Attempt.ts"
 import { currentTime } from "../../store/currentTime.ts"
 import { boolArray, float8Array, int4Array, int8Array, textArray } from "../../store/pgArrays.ts"
@@ -15,7 +14,9 @@ export interface ConcludedAttempt {
 }
 
 /** The status of a delivery after its attempt. A pending delivery stays in the queue. */
-const statusAfter: Readonly<Record<Conclusion["_tag"], "pending" | "delivered" | "partial" | "failed">> = {
+export const statusAfter: Readonly<
+  Record<Conclusion["_tag"], "pending" | "delivered" | "partial" | "failed">
+> = {
   RetryLater: "pending",
   Delivered: "delivered",
   Partial: "partial",
@@ -34,40 +35,12 @@ export interface RecordedResults {
  * Records the results of attempts in one statement: the queue, the log and the attempts. Fenced twice, by the row's
  * attempt and by the epoch of its shard. Never waits for the lock of a queued row (SKIP LOCKED): a transaction that removes
  * one destination would otherwise hold back the results of all others.
- *
- * `org_id` is the organization of the whole batch, on a cluster. Its node locks the rows without a join, and the coordinator, which has the
- * epochs, compares the rest.
  */
 export const writeResults = (
   sql: SqlClient.SqlClient,
   clock: StoreClock["Service"],
-  batch: ReadonlyArray<ConcludedAttempt>,
-  org_id?: OrgId
+  batch: ReadonlyArray<ConcludedAttempt>
 ): Effect.Effect<RecordedResults, SqlError.SqlError> => {
-  const ofOrganization = (table: string) =>
-    org_id === undefined ? sql.literal("") : sql`AND ${sql.literal(table)}.org_id = ${org_id}`
-  const lockedRows =
-    org_id === undefined
-      ? sql`
-        SELECT e.*, q.org_id, q.destination_id, q.delivery_id
-        FROM given e
-        JOIN delivery_queue q ON q.shard = e.shard AND q.seq = e.seq AND q.attempt = e.attempt
-        FOR UPDATE OF q SKIP LOCKED`
-      : sql`
-        SELECT e.*, q.org_id, q.destination_id, q.delivery_id
-        FROM given e
-        JOIN locked_rows q USING (shard, seq, attempt)`
-  const rowsOfOrganization =
-    org_id === undefined
-      ? sql.literal("")
-      : sql`locked_rows AS MATERIALIZED (
-        SELECT shard, seq, attempt, org_id, destination_id, delivery_id
-        FROM delivery_queue
-        WHERE org_id = ${org_id}
-          AND shard = ANY(${int4Array([...new Set(batch.map(({ result }) => result.delivery.shard))])}::smallint[])
-          AND seq = ANY(${int8Array(batch.map(({ result }) => result.delivery.seq))}::bigint[])
-        FOR UPDATE SKIP LOCKED
-      ),`
   const column = <A>(of: (attempt: ConcludedAttempt) => A): Array<A> => batch.map(of)
   return Effect.map(
     sql<{ readonly seq: number; readonly is_locked: boolean }>`
@@ -88,8 +61,11 @@ export const writeResults = (
           ${int4Array(column(({ result }) => result.durationMillis))}::int[]
         ) AS e (shard, seq, epoch, attempt, sent, status_after, delay, error, rejected, status, started, duration)
         JOIN delivery_shards s ON s.shard = e.shard AND s.epoch = e.epoch
-      ), ${rowsOfOrganization} locked AS MATERIALIZED (
-        ${lockedRows}
+      ), locked AS MATERIALIZED (
+        SELECT e.*, q.org_id, q.destination_id, q.delivery_id
+        FROM given e
+        JOIN delivery_queue q ON q.shard = e.shard AND q.seq = e.seq AND q.attempt = e.attempt
+        FOR UPDATE OF q SKIP LOCKED
       ), noted AS (
         UPDATE deliveries d
         SET
@@ -105,7 +81,6 @@ export const writeResults = (
         WHERE d.org_id = h.org_id
           AND d.destination_id = h.destination_id
           AND d.delivery_id = h.delivery_id
-          ${ofOrganization("d")}
         RETURNING ${sql.literal(countedDeliveryColumns("d"))}
       ), ${deliveryCounts(sql, "noted", 1)}, done AS (
         DELETE FROM delivery_queue q
@@ -113,7 +88,6 @@ export const writeResults = (
         WHERE q.shard = h.shard
           AND q.seq = h.seq
           AND h.status_after <> 'pending'
-          ${ofOrganization("q")}
       ), retried AS (
         UPDATE delivery_queue q
         SET due_at = h.due_at, attempt = q.attempt + 1
@@ -121,7 +95,6 @@ export const writeResults = (
         WHERE q.shard = h.shard
           AND q.seq = h.seq
           AND h.status_after = 'pending'
-          ${ofOrganization("q")}
       ), logged AS (
         INSERT INTO delivery_attempts
           (org_id, destination_id, delivery_id, attempt, started_at, duration_ms, status, error)
@@ -134,7 +107,7 @@ export const writeResults = (
       UNION ALL
       SELECT e.seq::float8, true
       FROM given e
-      JOIN delivery_queue q ON q.shard = e.shard AND q.seq = e.seq AND q.attempt = e.attempt ${ofOrganization("q")}
+      JOIN delivery_queue q ON q.shard = e.shard AND q.seq = e.seq AND q.attempt = e.attempt
       WHERE (SELECT count(*) FROM locked) < ${batch.length}::int
         AND e.seq NOT IN (SELECT seq FROM locked)
     `,
