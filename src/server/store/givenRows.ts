@@ -6,7 +6,15 @@ import { PgTypes } from "@effect/sql-pg"
 import { Effect } from "effect"
 import { type SqlClient, type SqlError, Statement } from "effect/sql"
 import type { Timestamp } from "../../domain/Time.ts"
-import { boolArray, float8Array, int4Array, int8Array, textArray, timestamptzArray } from "./pgArrays.ts"
+import {
+  boolArray,
+  byteaArray,
+  float8Array,
+  int4Array,
+  int8Array,
+  textArray,
+  timestamptzArray
+} from "./pgArrays.ts"
 
 /** A column of given rows. */
 export interface GivenColumn {
@@ -31,6 +39,7 @@ export const texts = columnOf<string>("text", textArray, PgTypes.text)
 export const int4s = columnOf<number>("int", int4Array, PgTypes.int4)
 export const float8s = columnOf<number>("float8", float8Array, PgTypes.float8)
 export const bools = columnOf<boolean>("boolean", boolArray, PgTypes.bool)
+export const byteas = columnOf<Uint8Array>("bytea", byteaArray, PgTypes.bytea)
 export const timestamps = columnOf<Timestamp>("timestamptz", timestamptzArray, (at) =>
   PgTypes.timestamptz(at?.epochMilliseconds ?? null)
 )
@@ -67,7 +76,7 @@ export const unnestRows = ({ columns, ops }: GivenRows, alias: string): Statemen
 export interface RowInsert {
   /** The name of the CTE. */
   readonly name: string
-  readonly table: string
+  readonly into: string
   /** The expression of each column, over the aliases of `rows`, and `a`, the writes that were applied. */
   readonly columns: Readonly<Record<string, string>>
   /** The given rows by alias. The first has a row for each inserted one, the others a row for each write. */
@@ -81,7 +90,7 @@ export interface RowInsert {
 /** The INSERT as a CTE. `writes` is the table of the writes that it is made for. */
 export const insertCte = (
   sql: SqlClient.SqlClient,
-  { columns, ending = "", name, rows, table, tables = {} }: RowInsert,
+  { columns, ending = "", into, name, rows, tables = {} }: RowInsert,
   writes: string
 ): Statement.Fragment => {
   const [first = "", ...others] = Object.keys(rows)
@@ -94,7 +103,7 @@ export const insertCte = (
   }
   return sql`${sql.literal(`
     ${name} AS (
-      INSERT INTO ${table} (${Object.keys(columns).join(", ")})
+      INSERT INTO ${into} (${Object.keys(columns).join(", ")})
       SELECT ${Object.values(columns).join(", ")}
       FROM `)}${source(first)}${sql.literal(
     others.map((alias) => ` JOIN ${tables[alias]} ${alias} ON ${alias}.op = ${first}.op`).join("")
@@ -113,7 +122,7 @@ const REFERENCE = /\b([a-z])\.([a-z_]+)\b/g
  */
 export const insertGiven = <Row extends object>(
   sql: SqlClient.SqlClient,
-  { columns, ending = "", rows, table }: Omit<RowInsert, "name" | "tables">,
+  { columns, ending = "", into, rows }: Omit<RowInsert, "name" | "tables">,
   writes: GivenRows
 ): Effect.Effect<ReadonlyArray<Row>, SqlError.SqlError> => {
   const [first] = Object.values(rows)
@@ -134,7 +143,7 @@ export const insertGiven = <Row extends object>(
   return tuples.length === 0
     ? Effect.succeed([])
     : sql<Row>`
-      INSERT INTO ${sql.literal(`${table} (${Object.keys(columns).join(", ")})`)}
+      INSERT INTO ${sql.literal(`${into} (${Object.keys(columns).join(", ")})`)}
       VALUES ${sql.join(", ", false)(tuples)}
       ${sql.literal(ending)}
     `

@@ -6,6 +6,8 @@ const counted: Readonly<Record<string, string>> = {
   "approvals/Approvals/transitionRows.ts: UPDATE approvals": "approvalCounts",
   "approvals/SessionWriter/transitionChange.ts: UPDATE approvals": "approvalCounts",
   "approvals/deleteSessions.ts: DELETE FROM ${sql(table)}": "approvalCounts",
+  "delivery/Delivery/ClusterQueueWrites.ts: UPDATE deliveries": "countDeliveries",
+  'delivery/Delivery/ClusterQueueWrites.ts: into: "deliveries': "countDeliveries",
   "delivery/Delivery/DeliveryQueue.ts: UPDATE deliveries": "deliveryCounts",
   "delivery/Delivery/QueueWrites.ts: INSERT INTO deliveries": "deliveryCounts",
   "delivery/Delivery/Replay.ts: UPDATE deliveries": "deliveryCounts",
@@ -20,13 +22,15 @@ const counted: Readonly<Record<string, string>> = {
 
 /** The writes that count nothing, and why. */
 const uncounted: Readonly<Record<string, string>> = {
-  "approvals/SessionWriter/stepChange.ts: INSERT INTO approvals": "new approvals are pending",
+  'approvals/SessionWriter/stepChange.ts: into: "approvals': "new approvals are pending",
   "approvals/messageRows.ts: UPDATE approvals": "the number of the newest message is not counted",
   "approvals/proposalRows.ts: UPDATE approvals": "writes a counter-proposal of a closed approval, or its use",
   "delivery/Delivery/Retention.ts: DELETE FROM deliveries": "retention keeps counts",
   "delivery/expireEvents.ts: DELETE FROM ${sql(table)}": "tables of events",
   "secrets/MasterKeys.ts: UPDATE ${sql(sealed.table)}": "tables of secrets",
   "store/Database/describeStatement.ts: UPDATE approvals": "an example in a comment",
+  "store/givenRows.ts: INSERT INTO ${sql.literal(`${into}": "the tables of others",
+  "store/givenRows.ts: INSERT INTO ${into}": "the tables of others",
   "tasks/Feedback/promoteStaged.ts: UPDATE feedback": "the status of a review is not counted",
   "tasks/Feedback/insertFeedback.ts: UPDATE feedback": "the counts of the insertion in the same statement",
   "tasks/Feedback/rows.ts: UPDATE feedback": "the status of a review is not counted",
@@ -40,7 +44,7 @@ const uncounted: Readonly<Record<string, string>> = {
 describe("Counted rows", () => {
   it("every statement that writes approvals, deliveries, feedback or runs is known, with its counts or the reason for none", () => {
     const found = findInServer(
-      /\b(?:INSERT INTO|UPDATE|DELETE FROM|MERGE INTO|TRUNCATE) (?:(?:approvals|deliveries|feedback|runs)\b|\$\{[^}]*\})/g
+      /\b(?:INSERT INTO|UPDATE|DELETE FROM|MERGE INTO|TRUNCATE) (?:(?:approvals|deliveries|feedback|runs)\b|\$\{[^}]*\})|\binto: "(?:approvals|deliveries|feedback|runs)\b/g
     )
     assert.deepStrictEqual(
       [...new Set(found)],
@@ -57,27 +61,33 @@ describe("Counted rows", () => {
   })
 
   it("every module that writes counted rows has a count for each statement", () => {
-    const expected = findInServer(/\b(?:approval|delivery|feedback|run)Counts\(sql, /g).map((use) =>
-      use.replace("(sql, ", "")
-    )
+    const expected = findInServer(
+      /\b(?:(?:approval|delivery|feedback|run)Counts|countDeliveries)\(sql, /g
+    ).map((use) => use.replace("(sql, ", ""))
     const writes = Object.entries(counted).map(
       ([statement, builder]) => `${statement.split(":")[0]}: ${builder}`
     )
-    // Inserts without and under the lock of the destination.
     assert.deepStrictEqual(
       expected,
-      [...writes, "delivery/Delivery/QueueWrites.ts: deliveryCounts"].toSorted()
+      [
+        ...writes,
+        // Inserts without and under the lock of the destination.
+        "delivery/Delivery/QueueWrites.ts: deliveryCounts",
+        // In the statement of the update, and on a cluster after it.
+        "approvals/SessionWriter/transitionChange.ts: approvalCounts"
+      ].toSorted()
     )
   })
 
   it("counts are written by their builders alone", () => {
     const found = findInServer(
-      /\b(?:INSERT INTO|UPDATE|DELETE FROM) (?:(?:approval|approval_group|delivery|feedback|feedback_label|run)_counts)\b/g
+      /\b(?:INSERT INTO |UPDATE |DELETE FROM |into: ")(?:approval|approval_group|delivery|feedback|feedback_label|run)_counts\b/g
     )
     assert.deepStrictEqual(found, [
       "approvals/approvalCounts.ts: INSERT INTO approval_counts",
       "approvals/approvalCounts.ts: INSERT INTO approval_group_counts",
       "delivery/Delivery/deliveryCounts.ts: INSERT INTO delivery_counts",
+      'delivery/Delivery/deliveryCounts.ts: into: "delivery_counts',
       "tasks/feedbackCounts.ts: INSERT INTO feedback_counts",
       "tasks/feedbackCounts.ts: INSERT INTO feedback_label_counts",
       "tasks/runCounts.ts: INSERT INTO run_counts"

@@ -67,7 +67,7 @@ export const REVIEWERS_PREMISE = `AND NOT EXISTS (
 /** Stores the answers with the steps that they decided. */
 export const insertedReviews = (ops: ReadonlyArray<Op<ChangeOf<"Step">>>): RowInsert => ({
   name: "inserted_reviews",
-  table: "reviewer_answers",
+  into: "reviewer_answers",
   columns: {
     org_id: "a.org_id",
     answer_id: "g.answer_id",

@@ -128,7 +128,7 @@ export const savedRows = (sql: SqlClient.SqlClient) =>
 /** The rows of the steps. */
 const insertedSteps = (ops: ReadonlyArray<Op<ChangeOf<"Step">>>): RowInsert => ({
   name: "inserted_steps",
-  table: "governed_steps",
+  into: "governed_steps",
   columns: {
     org_id: "a.org_id",
     session_id: "a.session_id",
@@ -161,7 +161,7 @@ const insertedApprovals = (ops: ReadonlyArray<Op<ChangeOf<"Step">>>): ReadonlyAr
   return [
     {
       name: "inserted_approvals",
-      table: "approvals",
+      into: "approvals",
       columns: {
         org_id: "a.org_id",
         approval_id: "n.approval_id",

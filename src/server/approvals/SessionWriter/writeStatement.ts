@@ -313,7 +313,7 @@ export const insertedEvents = (ops: ReadonlyArray<Op>): RowInsert => {
   })
   return {
     name: "inserted_events",
-    table: "session_events",
+    into: "session_events",
     columns: {
       org_id: "a.org_id",
       session_id: "a.session_id",

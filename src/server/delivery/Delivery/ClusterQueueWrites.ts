@@ -98,7 +98,7 @@ export const insertOnCluster = Effect.fnUntraced(function* (
   const logged = yield* insertGiven<CountedDelivery>(
     sql,
     {
-      table: "deliveries AS d",
+      into: "deliveries AS d",
       columns: {
         org_id: "g.org_id",
         destination_id: "g.destination_id",
@@ -121,7 +121,7 @@ export const insertOnCluster = Effect.fnUntraced(function* (
   const queued = yield* insertGiven<{ readonly delivery_id: string; readonly seq: number }>(
     sql,
     {
-      table: "delivery_queue",
+      into: "delivery_queue",
       columns: {
         shard: "g.shard",
         org_id: "g.org_id",
@@ -264,7 +264,7 @@ const writeLockedResults = Effect.fnUntraced(function* (
   yield* insertGiven(
     sql,
     {
-      table: "delivery_attempts",
+      into: "delivery_attempts",
       columns: {
         org_id: "h.org_id",
         destination_id: "h.destination_id",

@@ -65,7 +65,7 @@ export const countDeliveries = (
   return insertGiven(
     sql,
     {
-      table: "delivery_counts AS c",
+      into: "delivery_counts AS c",
       columns: {
         org_id: "g.org_id",
         day: "g.day::date",
