@@ -170,8 +170,10 @@ export const writeResultsOnCluster = Effect.fnUntraced(function* (
     org_id,
     sql<LockedRow>`${queuedRows(batch)} FOR UPDATE SKIP LOCKED`
   )
-  const owned = yield* sql<{ readonly shard: number; readonly epoch: number }>`
-    SELECT shard, epoch::float8 AS epoch FROM delivery_shards WHERE shard = ANY(${shards}::smallint[])
+  const owned = yield* sql<{ readonly shard: number; readonly epoch: number; readonly now: Date }>`
+    SELECT shard, epoch::float8 AS epoch, ${currentTime(sql, clock)} AS now
+    FROM delivery_shards
+    WHERE shard = ANY(${shards}::smallint[])
   `
   const epochs = new Map(owned.map(({ epoch, shard }) => [shard, epoch]))
   const ours = batch.filter(({ result }) => epochs.get(result.delivery.shard) === result.lane.owned.epoch)
@@ -180,7 +182,8 @@ export const writeResultsOnCluster = Effect.fnUntraced(function* (
     attempts.get(`${delivery.shard} ${delivery.seq}`) === delivery.attempt
   const locked = ours.filter(isLocked)
   const others = ours.filter((attempt) => !isLocked(attempt))
-  yield* writeLockedResults(sql, clock, locked, org_id)
+  const now = owned[0]?.now
+  if (now !== undefined) yield* writeLockedResults(sql, locked, org_id, now)
   const waiting = others.length === 0 ? [] : yield* sql<LockedRow>`${queuedRows(others)}`
   const stillQueued = new Set(waiting.map(({ attempt, seq, shard }) => `${shard} ${seq} ${attempt}`))
   const seqOf = ({ result }: ConcludedAttempt) => result.delivery.seq
@@ -199,9 +202,9 @@ export const writeResultsOnCluster = Effect.fnUntraced(function* (
 /** Writes the results whose rows the transaction has locked. */
 const writeLockedResults = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
-  clock: StoreClock["Service"],
   locked: ReadonlyArray<ConcludedAttempt>,
-  org_id: OrgId
+  org_id: OrgId,
+  now: Date
 ) {
   if (locked.length === 0) return
   const column = <A>(of: (attempt: ConcludedAttempt) => A): ReadonlyArray<A> => locked.map(of)
@@ -216,7 +219,11 @@ const writeLockedResults = Effect.fnUntraced(function* (
       attempt: int4s(column(({ result }) => result.delivery.attempt)),
       sent: bools(column(isSent)),
       status_after: texts(column(({ verdict }) => statusAfter[verdict._tag])),
-      delay: float8s(column(({ verdict }) => (verdict._tag === "RetryLater" ? verdict.delay : 0))),
+      due_at: timestamps(
+        column(({ verdict }) =>
+          DateTime.makeUnsafe(now.getTime() + (verdict._tag === "RetryLater" ? verdict.delay : 0))
+        )
+      ),
       error: texts(column(({ verdict }) => (verdict._tag === "Delivered" ? null : verdict.error))),
       rejected: int4s(column(({ verdict }) => (verdict._tag === "Partial" ? verdict.rejected : 0))),
       status: int4s(
@@ -254,7 +261,7 @@ const writeLockedResults = Effect.fnUntraced(function* (
   if (done.length < locked.length)
     yield* sql`
       UPDATE delivery_queue q
-      SET due_at = ${currentTime(sql, clock)} + h.delay * interval '1 millisecond', attempt = q.attempt + 1
+      SET due_at = h.due_at, attempt = q.attempt + 1
       FROM ${unnestRows(rows, "h")}
       WHERE q.org_id = ${org_id}
         AND q.shard = h.shard
