@@ -1,6 +1,6 @@
 import { PgConnection } from "@effect/sql-pg"
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Duration, Effect, Fiber, Layer, Redacted, Ref } from "effect"
+import { Cause, Exit, Context, Duration, Effect, Fiber, Layer, Redacted, Ref } from "effect"
 import { spawnSync } from "node:child_process"
 import { brokenGuarantees, faultsFor } from "../../scripts/chaos/plan.ts"
 import { chaos } from "../../scripts/chaos/run.ts"
@@ -178,7 +178,11 @@ const decideDuring = Effect.fnUntraced(function* <A, E, R>(
             ),
           { concurrency: "unbounded" }
         )
-        assert.strictEqual(decided.filter(({ _tag }) => _tag === "Success").length, 1)
+        assert.strictEqual(
+          decided.filter(({ _tag }) => _tag === "Success").length,
+          1,
+          decided.map((exit) => (Exit.isSuccess(exit) ? "decided" : Cause.pretty(exit.cause))).join("\n")
+        )
       })
       return { receiver, decideOne }
     })

@@ -3,13 +3,19 @@
  * writes their members. A member is indexed by a digest, because an index entry has a limited size.
  */
 import type { SqlClient, Statement } from "effect/sql"
+import type { OrgId, RunId, TaskId } from "../../domain/Ids.ts"
+import type { JsonObject } from "../../domain/tasks/Dataset.ts"
+import { type GivenRows, insertGiven, texts } from "../store/givenRows.ts"
 
 /** The first members of a run that are indexed. */
 const MAX_MEMBERS = 16
 
+const DIGEST_BEFORE = "substr(sha256(convert_to("
+const DIGEST_AFTER = ", 'UTF8')), 1, 16)"
+
 /** SQL of the digest of a member: its name, an equals sign, and its value as JSON. */
 export const memberDigest = (sql: SqlClient.SqlClient, member: Statement.Fragment) => sql`
-  substr(sha256(convert_to(${member}, 'UTF8')), 1, 16)`
+  ${sql.literal(DIGEST_BEFORE)}${member}${sql.literal(DIGEST_AFTER)}`
 
 /** A lateral subquery of the digests of the indexed members of `run.metadata`: of the strings, numbers and booleans. */
 const digestsOfRun = (sql: SqlClient.SqlClient) => sql`
@@ -30,6 +36,48 @@ export const addedMetadata = (sql: SqlClient.SqlClient, runs: Statement.Fragment
       ${digestsOfRun(sql)}
     ON CONFLICT DO NOTHING
   )`
+
+/** Indexes the metadata of inserted runs by a statement of its own, on a cluster. */
+export const insertMetadata = (
+  sql: SqlClient.SqlClient,
+  runs: ReadonlyArray<{
+    readonly org_id: OrgId
+    readonly task_id: TaskId
+    readonly run_id: RunId
+    readonly metadata: JsonObject
+  }>
+) => {
+  const members = runs.flatMap((run) =>
+    Object.entries(run.metadata)
+      .filter(([, value]) => ["string", "number", "boolean"].includes(typeof value))
+      .slice(0, MAX_MEMBERS)
+      .map(([name, value]) => ({ run, member: `${name}=${JSON.stringify(value)}` }))
+  )
+  const rows: GivenRows = {
+    ops: members.map((_, index) => index),
+    columns: {
+      org_id: texts(members.map(({ run }) => run.org_id)),
+      task_id: texts(members.map(({ run }) => run.task_id)),
+      run_id: texts(members.map(({ run }) => run.run_id)),
+      member: texts(members.map(({ member }) => member))
+    }
+  }
+  return insertGiven(
+    sql,
+    {
+      into: "run_metadata",
+      columns: {
+        org_id: "m.org_id",
+        task_id: "m.task_id",
+        digest: `${DIGEST_BEFORE}m.member${DIGEST_AFTER}`,
+        run_id: "m.run_id"
+      },
+      rows: { m: rows },
+      ending: "ON CONFLICT DO NOTHING"
+    },
+    rows
+  )
+}
 
 /** CTEs that delete the rows of deleted runs in `run_metadata` and `run_reviews`. `deleted` is a CTE of `org_id`, `task_id`, `run_id` and `metadata`. */
 export const removedEntries = (sql: SqlClient.SqlClient, deleted: string): Statement.Fragment => sql`

@@ -1,12 +1,20 @@
 import { Effect } from "effect"
-import type { SqlClient, SqlError, Statement } from "effect/sql"
-import type { OrgId } from "../../../domain/Ids.ts"
-import { onlyOrganization } from "../../store/onlyOrganization.ts"
-import { boolArray, float8Array, int4Array, textArray, timestamptzArray } from "../../store/pgArrays.ts"
+import { SqlClient, type SqlError, type Statement } from "effect/sql"
+import {
+  bools,
+  float8s,
+  type GivenRows,
+  insertGiven,
+  int4s,
+  texts,
+  timestamps,
+  unnestRows
+} from "../../store/givenRows.ts"
+import { transaction } from "../../store/transaction.ts"
 import type { Usage } from "../../../domain/tasks/Provider.ts"
 import type { ModelCall } from "../../../domain/tasks/Run.ts"
-import { countedRunColumns, runCounts } from "../runCounts.ts"
-import { addedMetadata } from "../runMetadata.ts"
+import { countedRunColumns, countRuns, runCounts } from "../runCounts.ts"
+import { addedMetadata, insertMetadata } from "../runMetadata.ts"
 import type { FinishedRun } from "./FinishedRun.ts"
 import { claimCtes, claimsOf, type KeyClaim } from "./keyClaims.ts"
 import type { LoggedRunPlan } from "./runPlan.ts"
@@ -44,21 +52,124 @@ export const toNewRunRow = (
   saveResponse
 })
 
+/** The runs as given rows; `op` is the number of the row, from 1. */
+const givenRuns = (rows: ReadonlyArray<NewRunRow>): GivenRows => {
+  const of = <A>(value: (run: FinishedRun) => A): ReadonlyArray<A> => rows.map(({ run }) => value(run))
+  return {
+    ops: rows.map((_, index) => index + 1),
+    columns: {
+      org_id: texts(of((run) => run.org_id)),
+      trace_id: texts(of((run) => run.trace_id)),
+      run_id: texts(of((run) => run.run_id)),
+      task_id: texts(of((run) => run.task_id)),
+      release_id: texts(of((run) => run.release_id)),
+      dataset_id: texts(of((run) => run.dataset_id)),
+      session_id: texts(of((run) => run.session_id)),
+      source: texts(of((run) => run.source)),
+      input: texts(rows.map(({ input }) => input)),
+      answer: texts(rows.map(({ answer }) => answer)),
+      failure: texts(of((run) => run.failure)),
+      metadata: texts(rows.map(({ metadata }) => metadata)),
+      examples: texts(of((run) => JSON.stringify(run.examples))),
+      provider: texts(of((run) => callOf(run).provider ?? null)),
+      model: texts(of((run) => callOf(run).model ?? null)),
+      input_tokens: int4s(of((run) => callOf(run).usage?.input_tokens ?? null)),
+      output_tokens: int4s(of((run) => callOf(run).usage?.output_tokens ?? null)),
+      provider_calls: int4s(of(({ calls }) => calls.length)),
+      duration_ms: float8s(of((run) => callOf(run).duration_ms ?? null)),
+      started_at: timestamps(of((run) => callOf(run).started_at ?? null)),
+      caller_traceparent: texts(of((run) => run.caller_traceparent)),
+      created_at: timestamps(of((run) => run.created_at)),
+      created_by_id: texts(of((run) => run.created_by.id)),
+      created_by_name: texts(of((run) => run.created_by.name)),
+      answer_repaired: bools(of((run) => run.answer_repaired))
+    }
+  }
+}
+
+/** What a statement that checks the plans needs besides the runs. */
+const givenPlans = (rows: ReadonlyArray<NewRunRow>): GivenRows["columns"] => ({
+  awaits_review: bools(rows.map(({ run }) => run.awaits_review)),
+  is_cached: bools(rows.map(({ cachedPlan }) => cachedPlan !== null)),
+  task_name: texts(rows.map(({ cachedPlan }) => cachedPlan?.task_name ?? null)),
+  input_schema_digest: texts(rows.map(({ cachedPlan }) => cachedPlan?.input_schema_digest ?? null)),
+  answer_schema_digest: texts(rows.map(({ cachedPlan }) => cachedPlan?.answer_schema_digest ?? null)),
+  review_share: float8s(rows.map(({ cachedPlan }) => cachedPlan?.review_share ?? null)),
+  redacts_runs: bools(rows.map(({ cachedPlan }) => cachedPlan?.redacts_runs === true))
+})
+
+/** The columns of `runs`, over the given rows `n`. */
+const RUN_COLUMNS = {
+  org_id: "n.org_id",
+  trace_id: "n.trace_id",
+  run_id: "n.run_id",
+  task_id: "n.task_id",
+  release_id: "n.release_id",
+  dataset_id: "n.dataset_id",
+  session_id: "n.session_id",
+  source: "n.source",
+  status: "CASE WHEN n.answer IS NULL THEN 'failed' ELSE 'succeeded' END",
+  input: "n.input::json",
+  answer: "n.answer::json",
+  failure: "n.failure",
+  metadata: "n.metadata::json",
+  examples: "n.examples::json",
+  bytes: "octet_length(n.input) + coalesce(octet_length(n.answer), 0) + octet_length(n.metadata)",
+  provider: "n.provider",
+  model: "n.model",
+  input_tokens: "n.input_tokens",
+  output_tokens: "n.output_tokens",
+  provider_calls: "n.provider_calls",
+  duration_ms: "n.duration_ms",
+  started_at: "n.started_at",
+  caller_traceparent: "n.caller_traceparent",
+  created_at: "n.created_at",
+  created_by_id: "n.created_by_id",
+  created_by_name: "n.created_by_name",
+  answer_repaired: "n.answer_repaired"
+}
+
+/**
+ * Logs runs of one organization on a cluster, whose plans were read for them, by small statements of one transaction: Citus sends these to the
+ * organization's node almost without planning.
+ */
+export const insertRunsOnCluster = (
+  sql: SqlClient.SqlClient,
+  rows: ReadonlyArray<NewRunRow>
+): Effect.Effect<ReadonlyArray<boolean>, SqlError.SqlError> => {
+  const given = givenRuns(rows)
+  const runs = rows.map(({ run }) => run)
+  const sampled = rows.flatMap(({ run }, index) => (run.awaits_review ? [index + 1] : []))
+  return transaction(
+    Effect.gen(function* () {
+      yield* insertGiven(sql, { into: "runs", columns: RUN_COLUMNS, rows: { n: given } }, given)
+      yield* countRuns(sql, runs)
+      yield* insertMetadata(sql, runs)
+      yield* insertGiven(
+        sql,
+        {
+          into: "run_reviews",
+          columns: { org_id: "n.org_id", task_id: "n.task_id", run_id: "n.run_id" },
+          rows: { n: given }
+        },
+        { ops: sampled, columns: {} }
+      )
+      for (const { saveResponse } of rows) if (saveResponse !== undefined) yield* sql`${saveResponse}`
+      return rows.map(() => true)
+    })
+  ).pipe(Effect.provideService(SqlClient.SqlClient, sql))
+}
+
 /**
  * Logs runs by one statement, and returns for each whether it was logged. A run with a cached plan is not logged if the plan has changed or
- * the session does not exist. A run that claims an idempotency key is not logged if the key is claimed already. `org_id` is the
- * organization of all runs, on a cluster. One statement needs no connection of its own, so a run that was paid for is logged even while all
- * transactions wait for connections. A row with `saveResponse` must be the only one.
+ * the session does not exist. A run that claims an idempotency key is not logged if the key is claimed already. One statement needs no
+ * connection of its own, so a run that was paid for is logged even while all transactions wait for connections. A row with `saveResponse`
+ * must be the only one.
  */
 export const insertRuns = (
   sql: SqlClient.SqlClient,
-  rows: ReadonlyArray<NewRunRow>,
-  org_id?: OrgId
+  rows: ReadonlyArray<NewRunRow>
 ): Effect.Effect<ReadonlyArray<boolean>, SqlError.SqlError> => {
-  const texts = (of: (row: NewRunRow) => string | null) => sql`${textArray(rows.map(of))}::text[]`
-  const ofOrganization = (table: string) => onlyOrganization(sql, `${table}.org_id`, org_id)
-  const ints = (of: (run: FinishedRun) => number | null) =>
-    sql`${int4Array(rows.map(({ run }) => of(run)))}::int[]`
   const hasMetadata = rows.some(({ metadata }) => metadata !== "{}")
   const hasSampled = rows.some(({ run }) => run.awaits_review)
   const [saveResponse] = rows.flatMap((row) => row.saveResponse ?? [])
@@ -67,48 +178,11 @@ export const insertRuns = (
     claims.length === 0
       ? sql.literal("is_current")
       : sql.literal("is_current AND number NOT IN (SELECT number FROM unclaimed)")
+  const { columns, ops } = givenRuns(rows)
   return sql<{ readonly number: number }>`
     WITH named AS (
-      SELECT *
-      FROM unnest(
-        ${texts(({ run }) => run.org_id)},
-        ${texts(({ run }) => run.trace_id)},
-        ${texts(({ run }) => run.run_id)},
-        ${texts(({ run }) => run.task_id)},
-        ${texts(({ run }) => run.release_id)},
-        ${texts(({ run }) => run.dataset_id)},
-        ${texts(({ run }) => run.session_id)},
-        ${texts(({ run }) => run.source)},
-        ${texts(({ input }) => input)},
-        ${texts(({ answer }) => answer)},
-        ${texts(({ run }) => run.failure)},
-        ${texts(({ metadata }) => metadata)},
-        ${texts(({ run }) => JSON.stringify(run.examples))},
-        ${texts(({ run }) => callOf(run).provider ?? null)},
-        ${texts(({ run }) => callOf(run).model ?? null)},
-        ${ints((run) => callOf(run).usage?.input_tokens ?? null)},
-        ${ints((run) => callOf(run).usage?.output_tokens ?? null)},
-        ${ints(({ calls }) => calls.length)},
-        ${float8Array(rows.map(({ run }) => callOf(run).duration_ms ?? null))}::float8[],
-        ${timestamptzArray(rows.map(({ run }) => callOf(run).started_at ?? null))}::timestamptz[],
-        ${texts(({ run }) => run.caller_traceparent)},
-        ${timestamptzArray(rows.map(({ run }) => run.created_at))}::timestamptz[],
-        ${texts(({ run }) => run.created_by.id)},
-        ${texts(({ run }) => run.created_by.name)},
-        ${boolArray(rows.map(({ run }) => run.awaits_review))}::bool[],
-        ${boolArray(rows.map(({ run }) => run.answer_repaired))}::bool[],
-        ${boolArray(rows.map(({ cachedPlan }) => cachedPlan !== null))}::bool[],
-        ${texts(({ cachedPlan }) => cachedPlan?.task_name ?? null)},
-        ${texts(({ cachedPlan }) => cachedPlan?.input_schema_digest ?? null)},
-        ${texts(({ cachedPlan }) => cachedPlan?.answer_schema_digest ?? null)},
-        ${float8Array(rows.map(({ cachedPlan }) => cachedPlan?.review_share ?? null))}::float8[],
-        ${boolArray(rows.map(({ cachedPlan }) => cachedPlan?.redacts_runs === true))}::bool[]
-      ) WITH ORDINALITY AS n (
-        org_id, trace_id, run_id, task_id, release_id, dataset_id, session_id, source, input, answer, failure, metadata, examples,
-        provider, model, input_tokens, output_tokens, provider_calls, duration_ms, started_at, caller_traceparent, created_at,
-        created_by_id, created_by_name, awaits_review, answer_repaired, is_cached, task_name, input_schema_digest, answer_schema_digest,
-        review_share, redacts_runs, number
-      )
+      SELECT n.*, n.op AS number
+      FROM ${unnestRows({ ops, columns: { ...columns, ...givenPlans(rows) } }, "n")}
     ), checked AS MATERIALIZED (
       SELECT
         n.*,
@@ -126,7 +200,6 @@ export const insertRuns = (
             FROM tasks
               JOIN releases ON releases.org_id = tasks.org_id AND releases.release_id = tasks.live_release_id
             WHERE tasks.org_id = n.org_id
-              ${ofOrganization("tasks")}
               AND tasks.task_id = n.task_id
             LIMIT 1
           ), false)
@@ -134,7 +207,6 @@ export const insertRuns = (
             SELECT (rules->>'redact_runs')::boolean
             FROM redaction_settings
             WHERE redaction_settings.org_id = n.org_id
-              ${ofOrganization("redaction_settings")}
             LIMIT 1
           ), false)
           AND (
@@ -143,7 +215,6 @@ export const insertRuns = (
               SELECT true
               FROM agent_sessions
               WHERE agent_sessions.org_id = n.org_id
-                ${ofOrganization("agent_sessions")}
                 AND agent_sessions.session_id = n.session_id
               LIMIT 1
             ), false)
@@ -153,18 +224,9 @@ export const insertRuns = (
     )
     ${claims.length === 0 ? sql.literal("") : claimCtes(sql, claims)}
     , logged AS (
-      INSERT INTO runs (
-        org_id, trace_id, run_id, task_id, release_id, dataset_id, session_id, source, status, input, answer, failure, metadata,
-        examples, bytes, provider, model, input_tokens, output_tokens, provider_calls, duration_ms, started_at, caller_traceparent,
-        created_at, created_by_id, created_by_name, answer_repaired
-      )
-      SELECT
-        org_id, trace_id, run_id, task_id, release_id, dataset_id, session_id, source,
-        CASE WHEN answer IS NULL THEN 'failed' ELSE 'succeeded' END, input::json, answer::json, failure, metadata::json,
-        examples::json, octet_length(input) + coalesce(octet_length(answer), 0) + octet_length(metadata), provider, model, input_tokens,
-        output_tokens, provider_calls, duration_ms, started_at, caller_traceparent, created_at, created_by_id,
-        created_by_name, answer_repaired
-      FROM checked
+      INSERT INTO runs (${sql.literal(Object.keys(RUN_COLUMNS).join(", "))})
+      SELECT ${sql.literal(Object.values(RUN_COLUMNS).join(", "))}
+      FROM checked n
       WHERE ${isLogged}
       RETURNING ${sql.literal(countedRunColumns())}
     ), ${runCounts(sql, "logged", 1)}
