@@ -36,6 +36,7 @@ import { dieOnDatabaseError } from "../store/databaseErrors.ts"
 import { atomic } from "../store/transaction.ts"
 import { KeyedBudget } from "../admission/KeyedBudget.ts"
 import { Audit } from "../identity/Audit.ts"
+import { logFailure } from "../observability/DatabaseOutage.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { hasRow } from "../store/rows.ts"
 import { type MeasuredReviewer, readDecided } from "./ReviewerDecisions/decidedRows.ts"
@@ -120,7 +121,10 @@ export class ReviewerDecisions extends Context.Service<
       task_id: TaskId,
       answer_id: ReviewerAnswerId
     ) => Effect.Effect<ReviewerAnswer, NotFound, Authorized<"approvals.decide">>
-    /** Compares decisions of people about a tool with the answers of reviewers, and stops reviewers that have lost their right by it. */
+    /**
+     * Compares decisions of people about a tool with the answers of reviewers, and stops reviewers that have lost their right by it. A failure
+     * is logged: the decision is committed, and its request must be answered with it. The next answer of the reviewer is compared anyway.
+     */
     readonly check: (org_id: OrgId, tool: string) => Effect.Effect<void>
   }
 >()("countersign/server/approvals/ReviewerDecisions") {
@@ -362,7 +366,13 @@ export class ReviewerDecisions extends Context.Service<
               reviewer !== null && matches(tool)(pattern) ? [reviewer] : []
             )
             return asked.length === 0 ? Effect.void : checkAll(org_id, tool, asked)
-          })
+          }).pipe(
+            Effect.catchCause((cause) =>
+              Cause.hasInterruptsOnly(cause)
+                ? Effect.failCause(cause)
+                : logFailure("Could not compare a reviewer with a decision", cause)
+            )
+          )
       })
     })
   )

@@ -107,11 +107,13 @@ const forEachOrganization = <A, B>(
 const recordResults = (
   sql: SqlClient.SqlClient,
   write: Effect.Effect<RecordedResults, SqlError.SqlError>,
-  withinTransaction: Parameters<DeliveryStore["recordResults"]>[1] = () => Effect.void
+  withinTransaction: Parameters<DeliveryStore["recordResults"]>[1]
 ) =>
   transaction(
-    sql`SET LOCAL lock_timeout = '500ms'`.pipe(
-      Effect.andThen(write),
-      Effect.tap(({ written }) => withinTransaction(written))
-    )
+    withinTransaction === undefined
+      ? write
+      : sql`SET LOCAL lock_timeout = '500ms'`.pipe(
+          Effect.andThen(write),
+          Effect.tap(({ written }) => withinTransaction(written))
+        )
   ).pipe(Effect.provideService(SqlClient.SqlClient, sql))

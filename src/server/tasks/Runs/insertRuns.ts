@@ -1,4 +1,4 @@
-import { Effect } from "effect"
+import { type Array as Arr, Effect } from "effect"
 import { SqlClient, type SqlError, type Statement } from "effect/sql"
 import {
   bools,
@@ -10,6 +10,7 @@ import {
   timestamps,
   unnestRows
 } from "../../store/givenRows.ts"
+import { lockOnNode } from "../../store/Cluster.ts"
 import { transaction } from "../../store/transaction.ts"
 import type { Usage } from "../../../domain/tasks/Provider.ts"
 import type { ModelCall } from "../../../domain/tasks/Run.ts"
@@ -135,13 +136,16 @@ const RUN_COLUMNS = {
  */
 export const insertRunsOnCluster = (
   sql: SqlClient.SqlClient,
-  rows: ReadonlyArray<NewRunRow>
+  rows: Arr.NonEmptyReadonlyArray<NewRunRow>
 ): Effect.Effect<ReadonlyArray<boolean>, SqlError.SqlError> => {
   const given = givenRuns(rows)
   const runs = rows.map(({ run }) => run)
   const sampled = rows.flatMap(({ run }, index) => (run.awaits_review ? [index + 1] : []))
+  const { org_id } = rows[0].run
   return transaction(
     Effect.gen(function* () {
+      // First, as in every transaction: a move of the organization takes the locks of its tables in this order.
+      yield* lockOnNode(sql, org_id, Effect.void)
       yield* insertGiven(sql, { into: "runs", columns: RUN_COLUMNS, rows: { n: given } }, given)
       yield* countRuns(sql, runs)
       yield* insertMetadata(sql, runs)

@@ -81,6 +81,21 @@ const reject = ({ person }: Team, id: ApprovalId) =>
 layer(service({ replace: model.layer }), { excludeTestServices: true, timeout: "120 seconds" })(
   "the right of a reviewer",
   (it) => {
+    it.effect("a decision that is committed is answered, also if its reviewers cannot be compared", () =>
+      Effect.gen(function* () {
+        const team = yield* reviewedTeam("comparison fails")
+        yield* model.answer(() => answers("unsure"))
+        const { approval_id } = yield* team.submit()
+        if (approval_id === null) return assert.fail("it waits")
+        yield* team.sql`ALTER TABLE reviewers RENAME TO other_reviewers`
+        const { status } = yield* Effect.ensuring(
+          team.person.approvals.decide({ params: { id: approval_id }, payload: { decision: "approve" } }),
+          Effect.orDie(team.sql`ALTER TABLE other_reviewers RENAME TO reviewers`)
+        )
+        assert.strictEqual(status, "approved")
+      }).pipe(Effect.orDie)
+    )
+
     it.effect("ends with the person's decision by which a bound falls, before the next step", () =>
       Effect.gen(function* () {
         // One false approval among the fewest that earn it is one too many.
