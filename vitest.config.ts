@@ -36,6 +36,14 @@ const OWN_PROCESS = [
 
 const ALL = ["test/**/*.test.ts"]
 
+/** These run a second time with the statements of a Citus cluster, which PostgreSQL runs too. */
+const BOTH_FORMS = [
+  "test/server/approvals/{Approvals,Budgets,Claims,Steps}.test.ts",
+  "test/server/delivery/Delivery.test.ts",
+  "test/server/notifications/Notifications.test.ts",
+  "test/server/tasks/Runs.test.ts"
+]
+
 /** Packages have tests too. `exclude` replaces Vitest's own default, which has this. */
 const PACKAGES = "**/node_modules/**"
 const cores = availableParallelism()
@@ -78,6 +86,7 @@ export default defineConfig({
       NODE_COMPILE_CACHE: fileURLToPath(new URL("node_modules/.cache/test-processes", import.meta.url))
     },
     sequence: { sequencer: SlowestFirst },
+    provide: { clusterForms: false },
     reporters: ["default", "./test/support/guarantees/GuaranteesReporter.ts"],
     projects: [
       {
@@ -88,6 +97,17 @@ export default defineConfig({
           exclude: [PACKAGES, ...OWN_PROCESS, ...TIMED, ...LONG],
           isolate: false,
           maxWorkers
+        }
+      },
+      {
+        extends: true,
+        test: {
+          name: "cluster",
+          include: BOTH_FORMS,
+          exclude: [PACKAGES],
+          isolate: false,
+          maxWorkers,
+          provide: { clusterForms: true }
         }
       },
       {

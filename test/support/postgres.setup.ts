@@ -15,6 +15,8 @@ declare module "vitest" {
     readonly postgresTemplate: string
     /** The URL of the test server through PgBouncer in transaction mode, with COUNTERSIGN_TEST_POOLER=true; else undefined. */
     readonly pooledUrl: string | undefined
+    /** Whether databases look like a Citus cluster, so that its statements are tested. */
+    readonly clusterForms: boolean
     /** The seed of all properties. */
     readonly propertySeed: number
   }

@@ -51,8 +51,32 @@ export const cloneDatabase: Effect.Effect<Redacted.Redacted, never, Scope.Scope>
         )
       )
   )
-  return withDatabase(Redacted.make(inject("postgresUrl")), name)
+  const url = withDatabase(Redacted.make(inject("postgresUrl")), name)
+  if (inject("clusterForms")) yield* pretendCluster(url, name)
+  return url
 }).pipe(Effect.orDie)
+
+/**
+ * Makes the service take a database for a Citus cluster, whose statements PostgreSQL runs too: views by which it finds the extension, in a schema
+ * that is searched before the catalog.
+ */
+const pretendCluster = (url: Redacted.Redacted, name: string) =>
+  Effect.scoped(
+    Effect.flatMap(PgConnection.make({ url }), (connection) =>
+      Effect.forEach(
+        [
+          "CREATE VIEW public.pg_extension AS SELECT 'citus'::name AS extname, '13.2-1'::text AS extversion",
+          "CREATE VIEW public.pg_dist_local_group AS SELECT 0 AS groupid",
+          "CREATE VIEW public.pg_dist_node AS SELECT 0 AS groupid, '127.0.0.1'::text AS nodename",
+          `CREATE VIEW public.pg_dist_partition AS
+             SELECT 'public.agent_sessions'::regclass AS logicalrelid, 'h'::"char" AS partmethod`,
+          `ALTER DATABASE "${name}" SET search_path = public, pg_catalog`
+        ],
+        (statement) => connection.query(statement),
+        { discard: true }
+      )
+    )
+  )
 
 /** Like `cloneDatabase`, of a Turkish installation: the lower case of `I` is not `i`, and dates are written in the German way. */
 export const turkishDatabase: Effect.Effect<Redacted.Redacted, never, Scope.Scope> = Effect.gen(function* () {

@@ -4,7 +4,6 @@ import type { OrgId } from "../../../domain/Ids.ts"
 import { nextDelay } from "../../../domain/delivery/RetryPolicy.ts"
 import { toDate } from "../../../domain/Time.ts"
 import { isCluster } from "../../store/Cluster.ts"
-import { sameOrganization } from "../../store/onlyOrganization.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
 import { onCompletion, requireTransaction } from "../../store/transaction.ts"
 import { LruCache } from "../../concurrency/LruCache.ts"
@@ -145,10 +144,9 @@ export const makeDeliveryQueue = (
     prepared: ReadonlyArray<PreparedDelivery>,
     statement: (parts: EnqueueParts) => Effect.Effect<EnqueuedWith<A>, E, R>
   ): Effect.Effect<A, E, R> =>
-    Effect.flatMap(Effect.all([now, isCluster(sql)]), ([at, clustered]) => {
+    Effect.flatMap(now, (at) => {
       const parts: EnqueueParts = {
-        // On PostgreSQL the statement has one text, whether or not its deliveries happen to be of one organization.
-        given: givenDeliveries(prepared, clustered ? sameOrganization(prepared) : undefined),
+        given: givenDeliveries(prepared),
         insert: (accepted) => insertAccepted(accepted, at)
       }
       // The tracked read must end also if the caller is interrupted, however early.

@@ -89,12 +89,9 @@ export const makeQueueWrites = (sql: SqlClient.SqlClient, clock: StoreClock["Ser
   /**
    * CTEs about deliveries that a statement may queue: `given` has them, and `destinations` has for each destination its stored health and
    * whether its queue is full (`is_full`) or near its limit (`near_limit`). A full queue needs no lock: it was full when the
-   * statement began. `org_id` is the organization of all deliveries, if they have one.
+   * statement began.
    */
-  const givenDeliveries = (list: ReadonlyArray<PreparedDelivery>, org_id?: OrgId): Statement.Fragment => {
-    const ofOrganization = (table: string) =>
-      org_id === undefined ? sql.literal("") : sql`AND ${sql.literal(table)}.org_id = ${org_id}`
-    return sql`
+  const givenDeliveries = (list: ReadonlyArray<PreparedDelivery>): Statement.Fragment => sql`
     given AS MATERIALIZED (
       SELECT *
       FROM unnest(
@@ -132,14 +129,12 @@ export const makeQueueWrites = (sql: SqlClient.SqlClient, clock: StoreClock["Ser
           WHERE q.shard = d.shard
             AND q.org_id = d.org_id
             AND q.destination_id = d.destination_id
-            ${ofOrganization("q")}
           LIMIT d.queue_limit
         ) c
       ) waiting
       LEFT JOIN delivery_destinations h
-        ON h.org_id = d.org_id AND h.destination_id = d.destination_id ${ofOrganization("h")}
+        ON h.org_id = d.org_id AND h.destination_id = d.destination_id
     )`
-  }
 
   /**
    * CTEs that write the log and the queue: `accepted` is a query that returns the rows of `given` to insert. Deliveries
