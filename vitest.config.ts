@@ -40,6 +40,7 @@ const ALL = ["test/**/*.test.ts"]
 const BOTH_FORMS = [
   "test/server/approvals/{Approvals,Budgets,Claims,Steps}.test.ts",
   "test/server/delivery/Delivery.test.ts",
+  "test/server/delivery/Delivery/{DeliveryQueue,Finisher,Replay,capacity,deliveryCounts}.test.ts",
   "test/server/notifications/Notifications.test.ts",
   "test/server/tasks/Runs.test.ts"
 ]

@@ -398,6 +398,13 @@ export const ageAllDeliveries = Effect.gen(function* () {
   const sql = yield* SqlClient.SqlClient
   const delivery = yield* Delivery
   yield* delivery.runRetention
+  // On a cluster, retention goes from organization to organization.
+  yield* sql`
+    INSERT INTO organizations (org_id, name, created_at)
+    SELECT DISTINCT org_id, org_id, now()
+    FROM deliveries
+    ON CONFLICT DO NOTHING
+  `
   const older = sql.literal("left(delivery_id, 4) || '0000' || right(delivery_id, 28)")
   yield* sql`UPDATE delivery_queue SET delivery_id = ${older}`
   yield* sql`UPDATE deliveries SET delivery_id = ${older}, created_at = created_at - interval '1 day'`
