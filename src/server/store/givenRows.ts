@@ -18,8 +18,11 @@ import {
 
 /** A column of given rows. */
 export interface GivenColumn {
+  /** Its type in SQL. */
   readonly type: string
+  /** All its values as one parameter. */
   readonly array: () => PgTypes.Parameter
+  /** The value of one row. */
   readonly at: (row: number) => PgTypes.Parameter
 }
 
@@ -76,6 +79,7 @@ export const unnestRows = ({ columns, ops }: GivenRows, alias: string): Statemen
 export interface RowInsert {
   /** The name of the CTE. */
   readonly name: string
+  /** The table, with an alias if `ending` needs one. */
   readonly into: string
   /** The expression of each column, over the aliases of `rows`, and `a`, the writes that were applied. */
   readonly columns: Readonly<Record<string, string>>
@@ -113,7 +117,7 @@ export const insertCte = (
     )`)}`
 }
 
-/** `alias.column` in an expression. */
+/** `alias.column` in an expression. An alias has one letter. */
 const REFERENCE = /\b([a-z])\.([a-z_]+)\b/g
 
 /**

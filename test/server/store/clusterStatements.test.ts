@@ -90,6 +90,7 @@ const known: Readonly<Record<string, readonly [count: number, reason: string]>> 
   "store/findByWords.ts": [1, "its condition is a fragment that names one"],
   "tasks/Comparisons/lease.ts": [2, "candidates: comparisons without a lease"],
   "tasks/Feedback/listFeedback.ts": [1, "its condition is a fragment that names one"],
+  "tasks/Runs/insertRuns.ts": [1, "inserts rows, each with its organization, on PostgreSQL only"],
   "tasks/RunLog/listRuns.ts": [4, "its condition is a fragment that names one"],
   "tasks/deletionRows.ts": [1, "candidates: due deletions"],
   "telemetry/Spans/storeBatches.ts": [1, "reads the destinations of the spans of this replica"],

@@ -17,6 +17,7 @@ const counted: Readonly<Record<string, string>> = {
   "tasks/deleteRuns.ts: DELETE FROM feedback": "feedbackCounts",
   "tasks/RunImports/rows.ts: INSERT INTO runs": "runCounts",
   "tasks/Runs/insertRuns.ts: INSERT INTO runs": "runCounts",
+  'tasks/Runs/insertRuns.ts: into: "runs': "countRuns",
   "tasks/deleteRuns.ts: DELETE FROM runs": "runCounts"
 }
 
@@ -62,7 +63,7 @@ describe("Counted rows", () => {
 
   it("every module that writes counted rows has a count for each statement", () => {
     const expected = findInServer(
-      /\b(?:(?:approval|delivery|feedback|run)Counts|countDeliveries)\(sql, /g
+      /\b(?:(?:approval|delivery|feedback|run)Counts|countDeliveries|countRuns)\(sql, /g
     ).map((use) => use.replace("(sql, ", ""))
     const writes = Object.entries(counted).map(
       ([statement, builder]) => `${statement.split(":")[0]}: ${builder}`
@@ -90,7 +91,8 @@ describe("Counted rows", () => {
       'delivery/Delivery/deliveryCounts.ts: into: "delivery_counts',
       "tasks/feedbackCounts.ts: INSERT INTO feedback_counts",
       "tasks/feedbackCounts.ts: INSERT INTO feedback_label_counts",
-      "tasks/runCounts.ts: INSERT INTO run_counts"
+      "tasks/runCounts.ts: INSERT INTO run_counts",
+      'tasks/runCounts.ts: into: "run_counts'
     ])
   })
 })

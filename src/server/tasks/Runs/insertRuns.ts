@@ -132,7 +132,7 @@ const RUN_COLUMNS = {
 
 /**
  * Logs runs of one organization on a cluster, whose plans were read for them, by small statements of one transaction: Citus sends these to the
- * organization's node almost without planning.
+ * organization's node almost without planning. Like every transaction, it may wait for a connection.
  */
 export const insertRunsOnCluster = (
   sql: SqlClient.SqlClient,
