@@ -1,4 +1,4 @@
-import { type ReactNode, useEffect, useRef, useState } from "react"
+import { type FormEvent, type ReactNode, useEffect, useRef, useState } from "react"
 import { Dialog as AriaDialog } from "react-aria-components/Dialog"
 import { Heading } from "react-aria-components/Heading"
 import { Modal, ModalOverlay } from "react-aria-components/Modal"
@@ -37,17 +37,20 @@ export const Dialog = ({
   const [isEdited, setEdited] = useState(false)
   const [isAsking, setAsking] = useState(false)
   useEffect(() => {
-    const element = body.current
-    if (!open || element === null) return undefined
-    // Without a form, a choice applies at once.
-    const note = () => setEdited(element.querySelector("form") !== null)
-    element.addEventListener("input", note)
+    if (!open) return undefined
     return () => {
-      element.removeEventListener("input", note)
       setEdited(false)
       setAsking(false)
     }
   }, [open])
+  // By React, not by a listener of the element: that would run before React has read the field, and a render between them restores the
+  // field's former value.
+  const note = ({ target }: FormEvent) => {
+    const element = body.current
+    // Without a form, a choice applies at once. A dialog inside this one has input of its own.
+    if (element !== null && target instanceof Node && element.contains(target))
+      setEdited(element.querySelector("form") !== null)
+  }
   return (
     <ModalOverlay
       className="scrim"
@@ -62,7 +65,7 @@ export const Dialog = ({
     >
       <Modal className={className === "" ? "dialog" : `dialog ${className}`}>
         <AriaDialog>
-          <div ref={body} className="dialog-body">
+          <div ref={body} className="dialog-body" onInput={note}>
             <Heading slot="title" level={2}>
               {title}
             </Heading>
