@@ -3,18 +3,10 @@
  * its own (`insertGiven`).
  */
 import { PgTypes } from "@effect/sql-pg"
-import { Effect } from "effect"
+import { Array as Arr, Effect } from "effect"
 import { type SqlClient, type SqlError, Statement } from "effect/sql"
 import type { Timestamp } from "../../domain/Time.ts"
-import {
-  boolArray,
-  byteaArray,
-  float8Array,
-  int4Array,
-  int8Array,
-  textArray,
-  timestamptzArray
-} from "./pgArrays.ts"
+import { boolArray, float8Array, int4Array, int8Array, textArray, timestamptzArray } from "./pgArrays.ts"
 
 /** A column of given rows. */
 export interface GivenColumn {
@@ -42,7 +34,6 @@ export const texts = columnOf<string>("text", textArray, PgTypes.text)
 export const int4s = columnOf<number>("int", int4Array, PgTypes.int4)
 export const float8s = columnOf<number>("float8", float8Array, PgTypes.float8)
 export const bools = columnOf<boolean>("boolean", boolArray, PgTypes.bool)
-export const byteas = columnOf<Uint8Array>("bytea", byteaArray, PgTypes.bytea)
 export const timestamps = columnOf<Timestamp>("timestamptz", timestamptzArray, (at) =>
   PgTypes.timestamptz(at?.epochMilliseconds ?? null)
 )
@@ -131,8 +122,9 @@ export const insertGiven = <Row extends object>(
 ): Effect.Effect<ReadonlyArray<Row>, SqlError.SqlError> => {
   const [first] = Object.values(rows)
   const all: Readonly<Record<string, GivenRows>> = { ...rows, a: writes }
+  const applied = new Set(writes.ops)
   const tuples = (first?.ops ?? []).flatMap((op, index) => {
-    if (!writes.ops.includes(op)) return []
+    if (!applied.has(op)) return []
     const valueOf = (text: string, alias: string, name: string): ReadonlyArray<Statement.Segment> => {
       const given = all[alias]
       const column = given?.columns[name]
@@ -144,14 +136,22 @@ export const insertGiven = <Row extends object>(
       sql`(${sql.join(", ", false)(Object.values(columns).map((expression) => withValues(expression, valueOf)))})`
     ]
   })
-  return tuples.length === 0
-    ? Effect.succeed([])
-    : sql<Row>`
-      INSERT INTO ${sql.literal(`${into} (${Object.keys(columns).join(", ")})`)}
-      VALUES ${sql.join(", ", false)(tuples)}
-      ${sql.literal(ending)}
-    `
+  return Effect.map(
+    Effect.forEach(Arr.chunksOf(tuples, MAX_TUPLES), (chunk) => {
+      const statement = sql<Row>`
+        INSERT INTO ${sql.literal(`${into} (${Object.keys(columns).join(", ")})`)}
+        VALUES ${sql.join(", ", false)(chunk)}
+        ${sql.literal(ending)}
+      `
+      // The text depends on the number of rows: only the most frequent one is worth a prepared statement.
+      return chunk.length === 1 ? statement : statement.unprepared
+    }),
+    Arr.flatten
+  )
 }
+
+/** Rows of one INSERT of values: each has up to 40 parameters, and a statement may have 65,535. */
+const MAX_TUPLES = 1_000
 
 /** An expression with values in place of its references. */
 const withValues = (

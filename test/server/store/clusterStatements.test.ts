@@ -84,6 +84,7 @@ const known: Readonly<Record<string, readonly [count: number, reason: string]>> 
     1,
     "removes replaced secrets by key that an unlocked read has found"
   ],
+  "notifications/Notifications/rows.ts": [1, "inserts rows, each with its organization"],
   "secrets/MasterKeys.ts": [2, "reseals the secrets of all organizations, by the primary key of each"],
   "secrets/oldSecrets.ts": [1, "counts for the operator"],
   "store/Pagination.ts": [1, "its condition is a fragment that names one"],

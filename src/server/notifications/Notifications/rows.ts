@@ -5,8 +5,7 @@ import { ApprovalEventType, type WebhookEventType } from "../../../domain/approv
 import { DeliveryId, EndpointId, type EventId, KeyId, OrgId } from "../../../domain/Ids.ts"
 import type { Actor } from "../../../domain/identity/Principal.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
-import { byteas, type GivenRows, insertGiven, texts, timestamps } from "../../store/givenRows.ts"
-import { textArray } from "../../store/pgArrays.ts"
+import { byteaArray, textArray, timestamptzArray } from "../../store/pgArrays.ts"
 import { hasRow, rowsOf } from "../../store/rows.ts"
 import type { Place } from "../../secrets/SecretBox.ts"
 import { raiseSecretsVersion } from "../../secrets/secretsVersion.ts"
@@ -270,18 +269,16 @@ export interface EventRow {
 }
 
 /** Inserts events. */
-export const insertEvents = (sql: SqlClient.SqlClient, events: Arr.NonEmptyReadonlyArray<EventRow>) => {
-  const rows: GivenRows = {
-    ops: events.map((_, index) => index),
-    columns: {
-      org_id: texts(events.map((event) => event.org_id)),
-      event_id: texts(events.map((event) => event.event_id)),
-      type: texts(events.map((event) => event.type)),
-      approval_id: texts(events.map((event) => event.approval_id)),
-      body: byteas(events.map((event) => event.body)),
-      occurred_at: timestamps(events.map((event) => event.occurred_at))
-    }
-  }
-  const columns = Object.fromEntries(Object.keys(rows.columns).map((name) => [name, `e.${name}`]))
-  return insertGiven(sql, { into: "approval_events", columns, rows: { e: rows } }, rows)
-}
+export const insertEvents = (sql: SqlClient.SqlClient, events: Arr.NonEmptyReadonlyArray<EventRow>) =>
+  sql`
+    INSERT INTO approval_events (org_id, event_id, type, approval_id, body, occurred_at)
+    SELECT *
+    FROM unnest(
+      ${textArray(events.map((event) => event.org_id))}::text[],
+      ${textArray(events.map((event) => event.event_id))}::text[],
+      ${textArray(events.map((event) => event.type))}::text[],
+      ${textArray(events.map((event) => event.approval_id))}::text[],
+      ${byteaArray(events.map((event) => event.body))}::bytea[],
+      ${timestamptzArray(events.map((event) => event.occurred_at))}::timestamptz[]
+    )
+  `

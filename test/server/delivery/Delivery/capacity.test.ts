@@ -21,6 +21,17 @@ import {
 import { eventually, waitForBlockedStatements } from "../../../support/eventually.ts"
 
 describe("Queue limit", () => {
+  testWithDatabase("a transaction queues more deliveries than one statement has parameters for", () =>
+    Effect.gen(function* () {
+      const { channel } = yield* manualChannel(quickPolicy({ queueLimit: 100_000, retry: singleAttempt }))
+      yield* Effect.gen(function* () {
+        const to = yield* newDestination
+        yield* publish(to, 7_000)
+        assert.strictEqual(yield* queueLength, 7_000)
+      }).pipe(withEngine([channel]))
+    })
+  )
+
   testWithDatabase(
     'deliveries beyond a destination\'s queue limit fail with "queue full" and can be replayed',
     () =>
