@@ -1548,6 +1548,7 @@ CREATE TABLE reviewer_answers (
   CONSTRAINT reviewer_answers_verdict_check CHECK ((verdict = ANY (ARRAY['approve'::text, 'reject'::text, 'none'::text])))
 ) WITH (fillfactor=80);
 CREATE INDEX reviewer_answers_approval ON reviewer_answers USING btree (org_id, approval_id, task_id) WHERE (approval_id IS NOT NULL);
+CREATE INDEX reviewer_answers_approved ON reviewer_answers USING btree (org_id, task_id, answer_id) WHERE (counted AND (answer = 'approve'::text));
 CREATE INDEX reviewer_answers_counted ON reviewer_answers USING btree (org_id, task_id, release_id, decided_at, answer_id) WHERE counted;
 CREATE INDEX reviewer_answers_decided ON reviewer_answers USING btree (org_id, task_id, release_id, tool, band, answer, created_at) WHERE (mode = 'decided'::text);
 CREATE INDEX reviewer_answers_disagreed ON reviewer_answers USING btree (org_id, task_id, answer_id) WHERE (counted AND (answer <> 'unsure'::text) AND (answer <> verdict));

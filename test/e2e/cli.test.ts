@@ -318,7 +318,8 @@ describe("countersign demo", () => {
           )
           assert.include(out, "false approvals 0 of 96 (at most 7.6 %): may approve")
           assert.match(out, /[1-9]\d* of 12 refunds are decided by the model, at once/)
-          assert.match(out, /false approvals 3 of 1\d\d \(at most 1[23]\.\d %\): not earned/)
+          // 96 approvals before, 3 of the planted ones, and a few of the 12 that were sampled, which may be none.
+          assert.match(out, /false approvals 3 of (99|10\d) \(at most 1[23]\.\d %\): not earned/)
           assert.include(out, "the next refund waits for a person: pending")
           assert.include(out, "Cheat 1 approves everything, and never earns the right")
           assert.include(out, "0 of 8 hard ones are decided by it")

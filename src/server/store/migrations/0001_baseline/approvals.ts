@@ -332,6 +332,7 @@ CREATE INDEX reviewer_answers_decided ON reviewer_answers (org_id, task_id, rele
 CREATE INDEX reviewer_answers_approval ON reviewer_answers (org_id, approval_id, task_id) WHERE approval_id IS NOT NULL;
 CREATE INDEX reviewer_answers_open ON reviewer_answers (org_id, task_id, approval_id) WHERE verdict IS NULL AND approval_id IS NOT NULL;
 CREATE INDEX reviewer_answers_recent ON reviewer_answers (org_id, task_id, release_id, tool, band, decided_at) WHERE counted AND answer = 'approve';
+CREATE INDEX reviewer_answers_approved ON reviewer_answers (org_id, task_id, answer_id) WHERE counted AND answer = 'approve';
 CREATE INDEX reviewer_answers_counted ON reviewer_answers (org_id, task_id, release_id, decided_at, answer_id) WHERE counted;
 CREATE INDEX reviewer_answers_disagreed ON reviewer_answers (org_id, task_id, answer_id) WHERE counted AND answer <> 'unsure' AND answer <> verdict;
 
