@@ -34,7 +34,7 @@ import { generateSigningSecret } from "../../domain/delivery/WebhookSignature.ts
 import { Audit } from "../identity/Audit.ts"
 import { isCluster } from "../store/Cluster.ts"
 import { atomic } from "../store/transaction.ts"
-import { Delivery } from "../delivery/Delivery.ts"
+import { Delivery, type DestinationHealth } from "../delivery/Delivery.ts"
 import { Egress } from "../egress/Egress.ts"
 import { invalidUrl } from "../egress/invalidUrl.ts"
 import { Email } from "./Email.ts"
@@ -232,42 +232,40 @@ export class Notifications extends Context.Service<
       )
       const challenge = { sql, delivery, egress, clock, endpoints: makeUnsealedEndpoints(box) }
 
-      const withHealth = Effect.fnUntraced(function* (org_id: OrgId, rows: ReadonlyArray<EndpointRow>) {
-        const health = yield* delivery.health(
-          org_id,
-          rows.map((row) => row.endpoint_id)
-        )
-        return rows.map((row): NotificationEndpoint => {
-          const current = health.get(row.endpoint_id)
-          return {
-            id: row.endpoint_id,
-            description: row.description,
-            events: row.events,
-            active: row.active,
-            public_signature: row.public_signature,
-            disabled: disabledOf(row),
-            verified_at: row.verified_at,
-            awaits_verification: onlyVerified && row.verified_at === null,
-            created_at: row.created_at,
-            created_by: { id: row.created_by_id, name: row.created_by_name },
-            url_hint: row.url_hint,
-            cooldown_until: current?.cooldown_until ?? null,
-            consecutive_failures: current?.consecutive_failures ?? 0,
-            pending_deliveries: current?.pending_deliveries ?? 0
-          }
-        })
+      const toEndpoint = (row: EndpointRow, health: DestinationHealth | undefined): NotificationEndpoint => ({
+        id: row.endpoint_id,
+        description: row.description,
+        events: row.events,
+        active: row.active,
+        public_signature: row.public_signature,
+        disabled: disabledOf(row),
+        verified_at: row.verified_at,
+        awaits_verification: onlyVerified && row.verified_at === null,
+        created_at: row.created_at,
+        created_by: { id: row.created_by_id, name: row.created_by_name },
+        url_hint: row.url_hint,
+        cooldown_until: health?.cooldown_until ?? null,
+        consecutive_failures: health?.consecutive_failures ?? 0,
+        pending_deliveries: health?.pending_deliveries ?? 0
       })
 
-      const withItsHealth = Effect.fnUntraced(function* (row: EndpointRow) {
-        const [endpoint] = yield* withHealth(row.org_id, [row])
-        return endpoint ?? (yield* Effect.die(new Error("One row must give one endpoint")))
-      })
+      const withItsHealth = (row: EndpointRow) =>
+        Effect.map(delivery.health(row.org_id, [row.endpoint_id]), (health) =>
+          toEndpoint(row, health.get(row.endpoint_id))
+        )
 
       return Notifications.of({
         list: Effect.gen(function* () {
           const { org_id } = yield* Authorized("org_config.read")
-          const endpoints = yield* withHealth(org_id, yield* Effect.orDie(listEndpoints(sql, org_id)))
-          return { endpoints, email_notifier: yield* email.hasRecipients(org_id) }
+          const rows = yield* Effect.orDie(listEndpoints(sql, org_id))
+          const health = yield* delivery.health(
+            org_id,
+            rows.map(({ endpoint_id }) => endpoint_id)
+          )
+          return {
+            endpoints: rows.map((row) => toEndpoint(row, health.get(row.endpoint_id))),
+            email_notifier: yield* email.hasRecipients(org_id)
+          }
         }).pipe(Effect.withSpan("Notifications.list")),
         create: Effect.fn("Notifications.create")(function* (input) {
           const principal = yield* Authorized("org_config.write")
@@ -313,7 +311,8 @@ export class Notifications extends Context.Service<
               })
             })
           )
-          return { endpoint: yield* withItsHealth(row), secret }
+          // Nothing was sent to it yet. A read that failed after the commit would lose the secret.
+          return { endpoint: toEndpoint(row, undefined), secret }
         }),
         update: Effect.fn("Notifications.update")(function* (
           id,

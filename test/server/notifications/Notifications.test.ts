@@ -368,6 +368,21 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true })("Noti
     })
   )
 
+  it.effect("a new endpoint is answered while no queue can be read: its secret is shown only once", () =>
+    Effect.gen(function* () {
+      const { admin, receiver } = yield* seedEndpoint("locked queue")
+      const sql = yield* SqlClient.SqlClient
+      const created = yield* transaction(
+        Effect.andThen(
+          sql`LOCK TABLE delivery_queue IN ACCESS EXCLUSIVE MODE`,
+          admin.notificationEndpoints.create({ payload: { url: `${receiver.url}/second` } })
+        )
+      )
+      const { endpoints } = yield* admin.notificationEndpoints.list()
+      assert.deepStrictEqual(created.endpoint, endpoints[0])
+    })
+  )
+
   it.effect("endpoints are read with org_config.read and changed only with org_config.write", () =>
     Effect.gen(function* () {
       const { endpoint } = yield* seedEndpoint("scopes")
