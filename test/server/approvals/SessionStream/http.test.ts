@@ -280,16 +280,20 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("SessionStream › o
       const { port, principal, stop, streams } = yield* serveStreams({})
       const session = yield* seedSession(principal)
       const sockets = yield* Effect.forEach(range(1, 20), () => openSocket(port, session.session_id))
-      const texts = sockets.map((socket) => {
-        const text = { value: "" }
-        socket.on("data", (data: Buffer) => void (text.value += data.toString("latin1")))
-        return text
+      const texts = yield* Effect.forEach(sockets, (socket) => {
+        let text = ""
+        socket.on("data", (data: Buffer) => void (text += data.toString("latin1")))
+        return Effect.forkChild(
+          Effect.callback<string>((resume) => {
+            socket.once("close", () => resume(Effect.succeed(text)))
+          }),
+          { startImmediately: true }
+        )
       })
       yield* Effect.repeat(streams.size, { until: (size) => size === 20 })
-      const stopping = yield* Effect.forkChild(stop)
-      yield* Fiber.join(stopping)
-      // The last chunk has length zero: an orderly end, after which clients reconnect to another replica.
-      for (const { value } of texts) assert.match(value, /retry: 3000\n\r\n0\r\n\r\n$/)
+      yield* stop
+      // The last chunk has length zero: an orderly end, after which clients reconnect to another replica. It is on its way after the stop.
+      for (const text of yield* Fiber.joinAll(texts)) assert.match(text, /retry: 3000\n\r\n0\r\n\r\n$/)
     }).pipe(Effect.scoped)
   )
 })
