@@ -1,9 +1,18 @@
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
+import { createHash } from "node:crypto"
 import { readdirSync } from "node:fs"
 import { migrations } from "../../../src/server/store/migrations/index.ts"
 import { TestDatabase } from "../../support/postgres.ts"
+
+/**
+ * The SHA-256 of the statements of each migration. A database applies a migration once, so a changed one would leave the databases of a
+ * release as they are: only the digest of a migration that is in no release may be replaced here.
+ */
+const digests: Record<string, string> = {
+  "0001_baseline": "75fe62cf002e2827f166f4c26c4b273ad841a48e977ce38ac373edc7cf23af75"
+}
 
 describe("migrations", () => {
   it("every migration file is registered under its name, in the order of the numbers", () => {
@@ -21,6 +30,29 @@ describe("migrations", () => {
 })
 
 layer(TestDatabase.layerSql, { excludeTestServices: true })("the migrated schema", (it) => {
+  it.effect("no migration is changed once it is released", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const sent = yield* Effect.forEach(Object.entries(migrations), ([name, migration]) => {
+        const digest = createHash("sha256")
+        const recorder = new Proxy(sql, {
+          get: (_, property) =>
+            property === "unsafe"
+              ? (statement: string) => Effect.sync(() => digest.update(statement).update("\0"))
+              : assert.fail(`${name} uses ${String(property)}`)
+        })
+        return Effect.as(Effect.provideService(migration, SqlClient.SqlClient, recorder), [
+          name,
+          digest
+        ] as const)
+      })
+      assert.deepStrictEqual(
+        Object.fromEntries(sent.map(([name, digest]) => [name, digest.digest("hex")])),
+        digests
+      )
+    })
+  )
+
   it.effect("every table and every column has a comment", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
