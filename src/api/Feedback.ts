@@ -50,7 +50,7 @@ import { Comment } from "./Text.ts"
 export const feedbackScores = {
   score: Schema.optionalKey(Score).annotateKey({
     description:
-      "How good the answer was. Default the score nearest to `score_value`, without which it is required."
+      "How good the answer was. Required without `score_value`. Default: the score nearest to `score_value`."
   }),
   score_value: Schema.optionalKey(Schema.NullOr(ScoreValue)).annotateKey({
     description:
@@ -110,7 +110,7 @@ export const NewFeedbackToken = Schema.Struct({
       )
     )
   ).annotateKey({
-    description: `How much feedback can be given with the token, 1 to ${MAX_TOKEN_USES}. Default ${DEFAULT_TOKEN_USES}.`
+    description: `How many times feedback can be given with the token, 1 to ${MAX_TOKEN_USES}. Default ${DEFAULT_TOKEN_USES}.`
   }),
   score_labels: Schema.optionalKey(
     Schema.Array(ScoreLabel).check(Schema.isMaxLength(MAX_TOKEN_LABELS))
@@ -133,7 +133,7 @@ export const CreatedFeedbackToken = Schema.Struct({
   }),
   inference_log_id: TraceId.annotateKey({ description: "The `trace_id` of the run." }),
   expires_at: timestamp("When the token expires."),
-  max_uses: Schema.Int.annotateKey({ description: "How much feedback can be given with it." }),
+  max_uses: Schema.Int.annotateKey({ description: "How many times feedback can be given with the token." }),
   end_user: Schema.NullOr(EndUser).annotateKey({
     description: "The pseudonym that the feedback will have. Null without `end_user_id`."
   })
@@ -276,7 +276,7 @@ export class FeedbackApi extends HttpApiGroup.make("feedback")
           summary: "Give feedback",
           description: [
             "Stores a score, optionally with a comment and a correction, and responds when it is committed.",
-            "Of one author, the API key with the `end_user_id`, the latest opinion about a run counts: earlier ones stay as history with `current: false`, and their corrections stay in review.",
+            "Only an author's latest feedback on a run counts. The author is the API key, with the `end_user_id` if there is one. Earlier feedback stays as history with `current: false`, and its corrections stay in review.",
             "Before a correction or comment is stored, the organization's own credentials and anything in a known secret format are redacted from it; `redaction_warning` then names the fields. Credentials shorter than eight characters are not searched for, because ordinary text contains them.",
             "Body limit: 4 MiB.",
             "The live release does not change."
@@ -352,7 +352,7 @@ export class FeedbackApi extends HttpApiGroup.make("feedback")
           identifier: "stageFeedback",
           summary: "Stage a correction",
           description:
-            "Accepts a pending correction for the next promotion. Idempotent. If the task has `self_review: false`, another person's key than the submitter's has to do it. A task can have about 10,000 staged corrections; another fails with 409 `LIMIT_REACHED`."
+            "Accepts a pending correction for the next promotion. Idempotent. If the task has `self_review: false`, the key of another person than the submitter must do it. A task can have about 10,000 staged corrections; another fails with 409 `LIMIT_REACHED`."
         })
       ),
     HttpApiEndpoint.post("unstage", "/v1/feedback/:id/unstage", {
@@ -404,7 +404,7 @@ export class FeedbackApi extends HttpApiGroup.make("feedback")
           identifier: "confirmRun",
           summary: "Confirm a run's answer",
           description: [
-            "Says that the answer is right, and adds the run as an example: stores feedback with the score 1 and the answer as its correction, and stages it, so that the next promotion takes it.",
+            "Confirms the answer as an example: stores feedback with the score 1 and the answer as its correction, and stages it. The next promotion takes it.",
             "The example has the origin `confirmed`.",
             "If the task has `self_review: false`, the feedback stays pending until another person's key stages it.",
             "A failed run gets 400 `INVALID_REQUEST`."

@@ -23,7 +23,7 @@ export const NewGrant = Schema.Struct({
   when: Schema.optionalKey(
     Schema.Array(RuleCondition).check(Schema.isMinLength(1), Schema.isMaxLength(MAX_RULE_CONDITIONS))
   ).annotateKey({
-    description: `Required for the scope \`condition\`, and not allowed for others: 1 to ${MAX_RULE_CONDITIONS} conditions on the arguments, at most 16,384 characters of JSON. All must hold, also for the step that is approved. A condition that cannot be judged does not hold.`
+    description: `Required for the scope \`condition\`, and not allowed for others: 1 to ${MAX_RULE_CONDITIONS} conditions on the arguments, at most 16,384 characters of JSON. All must hold, also for the step that is approved. A condition that cannot be evaluated does not hold.`
   }),
   lasts_seconds: Schema.optionalKey(
     Schema.Int.check(
@@ -45,7 +45,7 @@ export const NewGrant = Schema.Struct({
       )
     )
   ).annotateKey({
-    description: "How many steps it can allow, 1 to 1,000. Default null: any number until it expires."
+    description: "How many steps the grant can allow, 1 to 1,000. Default null: any number until it expires."
   }),
   reason: Schema.optionalKey(Schema.String.check(Schema.isMaxLength(1_000))).annotateKey({
     description: "Shown to the agent with each step that is allowed. At most 1,000 characters. Default empty."

@@ -88,14 +88,14 @@ export class SessionOfAnotherKey extends problem<SessionOfAnotherKey>()(
   "SESSION_OF_ANOTHER_KEY",
   403,
   "Session of another key",
-  "The agent session belongs to the API key that created it, the keys that made that one, and the keys that it made. `detail` names the key. Use one of these keys, or create sessions with `shared: true`."
+  "Only the API key that created the agent session can use it, or a key that created this key or was created by it. `detail` names the key. Use one of these keys, or create sessions with `shared: true`."
 ) {}
 
 export class FeedbackOfAnotherKey extends problem<FeedbackOfAnotherKey>()(
   "FEEDBACK_OF_ANOTHER_KEY",
   403,
   "Feedback of another key",
-  "The API key that gave the feedback, or created the end user's feedback token, withdraws it, or a key that it made. `detail` names the key. An admin can delete the feedback instead."
+  "Only the API key that gave the feedback or created the end user's feedback token can withdraw it, or a key created by this key. `detail` names the key. An admin can delete the feedback instead."
 ) {}
 
 export class SelfReview extends problem<SelfReview>()(
@@ -158,7 +158,7 @@ export class QueueFull extends problem<QueueFull>()(
   "QUEUE_FULL",
   409,
   "Queue full",
-  "The destination has as many queued deliveries as it can have. Retry when some have been delivered."
+  "The destination's queue is full. Retry when some of its deliveries have been sent."
 ) {}
 
 export class StepMismatch extends problem<StepMismatch>()(
@@ -238,7 +238,7 @@ export class LimitReached extends problem<LimitReached>()(
   "LIMIT_REACHED",
   409,
   "Limit reached",
-  "The organization or task has as many of these as it can have. `detail` names the limit."
+  "A limit of the organization or of the task is reached. `detail` names it."
 ) {}
 
 export class GrantNotAllowed extends problem<GrantNotAllowed>()(
@@ -562,7 +562,7 @@ export class EndpointDisabled extends problem<EndpointDisabled>()(
   "ENDPOINT_DISABLED",
   409,
   "Webhook endpoint is disabled",
-  "The webhook endpoint is disabled, by its `active` or because it answered 410, so nothing is sent to it. Enable it with `active: true` first."
+  "The webhook endpoint is disabled, by `active: false` or because it answered 410 Gone, so nothing is sent to it. Enable it with `active: true` first."
 ) {}
 
 export class VerificationFailed extends problem<VerificationFailed>()(

@@ -34,7 +34,7 @@ const MetadataMembers = Schema.Record(
   )
 )
 
-const metadataDescription = `Only runs whose metadata has all of these members: a JSON object such as \`{"customer":"acme"}\`, of 1 to ${MAX_METADATA_MEMBERS} strings, numbers and booleans. Of a run, the first 16 members at the top level can be found by.`
+const metadataDescription = `Only runs whose metadata has all of these members: a JSON object such as \`{"customer":"acme"}\`, of 1 to ${MAX_METADATA_MEMBERS} strings, numbers and booleans. Only the first 16 top-level members of a run's metadata can be searched.`
 
 /** JSON in a parameter. Not `fromJsonString`, which documents the parameter as the text of another schema. */
 const metadataFilter = Schema.String.annotate({ description: metadataDescription }).pipe(
@@ -69,7 +69,7 @@ export const runFilter = {
       )
     )
   ).annotateKey({
-    description: "Only runs whose answer took at least so many milliseconds, at most a day."
+    description: "Only runs whose answer took at least this many milliseconds, at most 86,400,000 (a day)."
   }),
   awaits_review: Schema.optionalKey(Schema.Boolean).annotateKey({
     description: "Only runs in the review queue (`true`) or outside of it (`false`)."

@@ -23,7 +23,7 @@ export type RuleEffect = typeof RuleEffect.Type
 const WINDOW = { minimum: 1, maximum: 30 * 24 * 3600 }
 
 const Window = Schema.Int.check(
-  Schema.isBetween(WINDOW, { expected: "a whole number of seconds from 1 to 2592000 (30 days)" })
+  Schema.isBetween(WINDOW, { expected: `a whole number of seconds from 1 to ${WINDOW.maximum} (30 days)` })
 )
 
 /** Matched exactly, except that each `*` matches any number of characters. */
@@ -59,7 +59,7 @@ export const ApprovalRule = Schema.Struct({
     Schema.Int.check(
       Schema.isBetween(
         { minimum: 0, maximum: WINDOW.maximum },
-        { expected: "a whole number of seconds from 0 to 2592000 (30 days)" }
+        { expected: `a whole number of seconds from 0 to ${WINDOW.maximum} (30 days)` }
       )
     )
   ).annotateKey({

@@ -150,7 +150,7 @@ export const requestApproval = (
 }
 
 /** How long a counter-proposal can be used. */
-export const PROPOSAL_SECONDS = 3_600
+const PROPOSAL_SECONDS = 3_600
 
 /**
  * Applies an input to an approval.

@@ -7,17 +7,17 @@ const limit = <S extends Schema.Constraint>(schema: S, description: string) => (
 
 const maxCalls = limit(
   Schema.Int,
-  "Calls to models, the judge's included: at least those of one example. No example is started that needs more, but an answer that has to be repeated or repaired may exceed it by its further calls."
+  "Calls to models, the judge's included: at least those of one example. No example is started that needs more, but retries and repairs of an answer may exceed it."
 )
 
 const maxTokens = limit(
   Schema.Int,
-  "Input and output tokens together: at least the instructions and the answer schema of one example, estimated at four bytes a token. The examples in progress, at most four, may exceed it. A comparison ends whose provider does not report the tokens of an answer."
+  "Input and output tokens together: at least the instructions and the answer schema of one example, estimated at four bytes a token. The examples in progress, at most four, may exceed it. The comparison ends if a provider does not report the tokens of an answer."
 )
 
 const maxCost = limit(
   Schema.Finite,
-  "Cost by the providers' `price`, in its currency: needs a provider with a price. The examples in progress, at most four, may exceed it. A comparison ends whose provider has a price and does not report the tokens of an answer."
+  "Cost by the providers' `price`, in its currency: needs a provider with a price. The examples in progress, at most four, may exceed it. The comparison ends if a provider with a price does not report the tokens of an answer."
 )
 
 const maxFailures = limit(
@@ -57,7 +57,7 @@ export const Spent = Schema.Struct({
   calls: Schema.Int.annotateKey({ description: "Calls to models, failed and repeated ones included." }),
   input_tokens: Schema.Int.annotateKey({
     description:
-      "Input tokens that the providers counted. Of a call that may have been answered and whose tokens are unknown, such as one that timed out, the prompt counts, estimated at four bytes a token."
+      "Input tokens that the providers counted. A call that may have been answered without a report, such as one that timed out, counts its prompt, estimated at four bytes a token."
   }),
   output_tokens: Schema.Int.annotateKey({ description: "Output tokens that the providers counted." }),
   cost: Schema.NullOr(Schema.Finite).annotateKey({

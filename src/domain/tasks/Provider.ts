@@ -195,6 +195,9 @@ export type Provider = typeof Provider.Type
 /** The provider of a task that names none. It works immediately, without a key or a network. */
 export const defaultProvider: ExamplesProvider = { kind: "examples", model: "nearest", min_score: 0 }
 
+/** Bytes of a prompt per token. Tokenizers differ by model; for English text this is about right, and an upper limit needs no more. */
+export const BYTES_PER_TOKEN = 4
+
 /** The examples in the prompt of a provider that names none. */
 export const defaultFewShot: FewShot = { examples: 5, max_tokens: 4_000 }
 

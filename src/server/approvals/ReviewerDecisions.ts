@@ -44,7 +44,7 @@ import { MAX_REFUSALS, readFacts } from "./ReviewerDecisions/facts.ts"
 import { Reviewers } from "./Reviewers.ts"
 import type { ReviewerReply } from "./Reviewers/askModel.ts"
 import { markWrong } from "./ReviewerDecisions/markWrong.ts"
-import { findAnswer, readCounts } from "./Reviewers/answerRows.ts"
+import { findReviewerAnswer, readCounts } from "./Reviewers/answerRows.ts"
 import { findReviewer } from "./Reviewers/rows.ts"
 import { Rules } from "./Rules.ts"
 import type { StepReview } from "./SessionWriter/SessionWrite.ts"
@@ -347,7 +347,7 @@ export class ReviewerDecisions extends Context.Service<
           if (reviewer === undefined) return yield* notFound("reviewer")
           return yield* atomically(
             Effect.gen(function* () {
-              const answer = yield* findAnswer(sql, org_id, task_id, answer_id, reviewer.amount)
+              const answer = yield* findReviewerAnswer(sql, org_id, task_id, answer_id, reviewer.amount)
               if (answer?.mode !== "decided") return yield* noDecision
               if (!(yield* markWrong(store, org_id, task_id, answer_id, actor))) return answer
               yield* audit.record(principal, "reviewer.decision_marked_wrong", answer_id, {
@@ -356,7 +356,7 @@ export class ReviewerDecisions extends Context.Service<
                 step_id: answer.step_id
               })
               yield* reviewers.stopReviewer(org_id, task_id, "reversed")
-              return (yield* findAnswer(sql, org_id, task_id, answer_id, reviewer.amount)) ?? answer
+              return (yield* findReviewerAnswer(sql, org_id, task_id, answer_id, reviewer.amount)) ?? answer
             })
           )
         }, dieOnDatabaseError),

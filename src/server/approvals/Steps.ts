@@ -66,13 +66,18 @@ export interface CheckOptions {
   readonly after_message?: number | undefined
 }
 
-/** A step with the member of its request that is no part of its content. */
-interface SubmittedStep extends StepRequest {
+/** A request of a step. What was prepared for it is kept for the transaction that may have to follow. */
+interface StepCheck {
+  readonly principal: Principal
+  readonly key: StepKey
+  readonly step: StepRequest
   readonly after_message: number | undefined
-}
-
-/** The answer of a reviewer model for one request of a step, kept for the transaction that may have to follow. */
-interface RequestReview {
+  /** Undefined: it makes no claim. */
+  readonly claim: ClaimOptions | undefined
+  /** Whether the session is the key's own, so that its proposals and grants count. */
+  readonly isOwn: boolean
+  readonly texts: RequestTexts
+  /** The answer of a reviewer model. */
   answered: ReviewedAnswer | undefined
 }
 
@@ -157,46 +162,37 @@ export class Steps extends Context.Service<
         )
 
       /** Decides and saves a step, or resumes a saved one. `session` is locked. Undefined: it needs the session's lock. */
-      const checkWith = Effect.fnUntraced(function* (
-        principal: Principal,
-        session_id: SessionId,
-        request: SubmittedStep,
-        texts: RequestTexts,
-        options: ClaimOptions | undefined,
-        review: RequestReview,
-        isOwn: boolean,
-        session: LockedSession | undefined
-      ) {
-        const { org_id } = principal
+      const checkWith = Effect.fnUntraced(function* (request: StepCheck, session: LockedSession | undefined) {
+        const { claim, isOwn, key, principal, step: submitted } = request
+        const { org_id, session_id } = key
         if (session?.closed === true) return yield* sessionClosed
         const isLocked = session !== undefined
-        const key = { org_id, session_id, step_id: request.step_id }
         const saved = yield* isLocked ? writer.findStep(key) : writer.findWaitingStep(key)
-        if (saved !== undefined) return yield* resume(request, texts, options, key, saved, isLocked)
+        if (saved !== undefined) return yield* resume(request, saved, isLocked)
         const step = yield* isLocked
-          ? stepOfTask(org_id, session, request)
-          : withTask(principal, session_id, request)
+          ? stepOfTask(org_id, session, submitted)
+          : withTask(principal, session_id, submitted)
         if (step === undefined) return undefined
         const list = yield* isLocked ? rules.current(org_id) : rules.cached(org_id)
-        const known = yield* texts.all
+        const known = yield* request.texts.all
         let now = yield* clock.now
         const by = { org_id, session_id, key_id: principal.actor.id, now }
-        const ruled = yield* budgets.rule(list, { ...step, arguments: request.arguments }, by, isLocked)
+        const ruled = yield* budgets.rule(list, { ...step, arguments: submitted.arguments }, by, isLocked)
         // Proposals and grants are for the session's own keys, also if other keys take part in it.
         const advance =
           isLocked && isOwn
-            ? yield* takeAdvance(principal, session_id, request, session, ruled.ruling, now)
+            ? yield* takeAdvance(principal, session_id, submitted, session, ruled.ruling, now)
             : {}
         let decided: ReviewedAnswer["decided"]
         if (ruled.ruling.reviewer !== undefined) {
           // A model is asked before the session is locked, and at most once for a request.
           if (!isLocked) {
             const { ruling } = ruled
-            review.answered = yield* reviews.ask({ principal, session_id, step, texts: known, ruling, now })
+            request.answered = yield* reviews.ask({ principal, session_id, step, texts: known, ruling, now })
             now = yield* clock.now
           }
           const isAsked = advance.proposal === undefined && advance.grant === undefined
-          const { answered } = review
+          const { answered } = request
           if (answered !== undefined && isAsked) {
             const holds = !isLocked || (yield* reviews.confirm(answered, ruled.ruling.reviewer))
             if (holds) decided = answered.decided
@@ -207,8 +203,8 @@ export class Steps extends Context.Service<
           model: decided?.model
         })
         const claimed =
-          options !== undefined && created.answer.decision === "allow"
-            ? yield* claimExecution(null, options, ruled.ruling, now)
+          claim !== undefined && created.answer.decision === "allow"
+            ? yield* claimExecution(null, claim, ruled.ruling, now)
             : { execution: null, transitions: [] }
         const outcome = yield* writer.write(
           {
@@ -238,7 +234,7 @@ export class Steps extends Context.Service<
                 now
               )
               const { approval } = created
-              const { answered } = review
+              const { answered } = request
               if (answered === undefined) return recorded
               if (decided !== undefined)
                 return Effect.andThen(
@@ -254,9 +250,9 @@ export class Steps extends Context.Service<
         )
         switch (outcome._tag) {
           case "Written":
-            return withClaim(key, request, created.answer, claimed.execution)
+            return withClaim(key, submitted, created.answer, claimed.execution)
           case "Saved":
-            return yield* resume(request, texts, options, key, outcome.step, isLocked)
+            return yield* resume(request, outcome.step, isLocked)
           case "NotWritten":
             return undefined
         }
@@ -278,16 +274,13 @@ export class Steps extends Context.Service<
 
       /** Resumes a saved step. Undefined: it needs the session's lock. */
       const resume = Effect.fnUntraced(function* (
-        request: SubmittedStep,
-        texts: RequestTexts,
-        options: ClaimOptions | undefined,
-        key: StepKey,
+        { after_message, claim: options, key, step, texts }: StepCheck,
         found: ResumedStep,
         isLocked: boolean
       ) {
         const { org_id } = key
         if (found.session_closed) return undefined
-        yield* requireSameContent(found, yield* texts.digestWith(found), request)
+        yield* requireSameContent(found, yield* texts.digestWith(found), step)
         if (found.completed)
           return yield* options === undefined ? alreadyCompleted : refuseClaim(sql, key, found.execution)
         if (!isLocked) yield* nextTurn
@@ -298,9 +291,9 @@ export class Steps extends Context.Service<
         const saved = yield* withoutPassedWindows(key, found, isLocked, now)
         if (saved === undefined) return undefined
         // The digests are equal, so these are the arguments of the saved step. It is counted already.
-        const ruling = list.compiled.evaluate({ ...saved, arguments: request.arguments }, fitsBudgets)
+        const ruling = list.compiled.evaluate({ ...saved, arguments: step.arguments }, fitsBudgets)
         const decided = currentDecision(saved, yield* approvalOf(org_id, saved), ruling)
-        const answer = yield* withMessages(org_id, saved, decided, request.after_message)
+        const answer = yield* withMessages(org_id, saved, decided, after_message)
         if (answer.decision === "allow") {
           if (options !== undefined) {
             const by = { options, ruling, rules_revision: list.revision, now, isLocked }
@@ -417,9 +410,9 @@ export class Steps extends Context.Service<
       })
 
       /** Fails if storage is full and the step is new. The decision on a saved step is returned in any case. */
-      const requireCapacity = (org_id: OrgId, session_id: SessionId, step_id: StepId) =>
-        Effect.catchTag(usage.requireCapacity(org_id), "LIMIT_REACHED", (full) =>
-          Effect.flatMap(writer.findStep({ org_id, session_id, step_id }), (saved) =>
+      const requireCapacity = (key: StepKey) =>
+        Effect.catchTag(usage.requireCapacity(key.org_id), "LIMIT_REACHED", (full) =>
+          Effect.flatMap(writer.findStep(key), (saved) =>
             saved === undefined ? Effect.fail(full) : Effect.void
           )
         )
@@ -441,24 +434,28 @@ export class Steps extends Context.Service<
           const principal = yield* Authorized("sessions.write")
           const { after_unknown, claim = false, lease_seconds } = step
           if (!claim && (after_unknown ?? lease_seconds) !== undefined) return yield* claimMissing
-          const options = claim ? claimOptions(principal, "step", step, idempotency_key) : undefined
           const isOwn = yield* facts.requireWritable(principal, session_id)
-          yield* requireCapacity(principal.org_id, session_id, step.step_id)
+          const key = { org_id: principal.org_id, session_id, step_id: step.step_id }
+          yield* requireCapacity(key)
           const texts = makeRequestTexts(principal, session_id, step)
-          const submitted = { ...step, after_message }
-          const review: RequestReview = { answered: undefined }
+          const request: StepCheck = {
+            principal,
+            key,
+            step,
+            after_message,
+            claim: claim ? claimOptions(principal, "step", step, idempotency_key) : undefined,
+            isOwn,
+            texts,
+            answered: undefined
+          }
           return yield* writer.commit((isLocked) =>
             isLocked
               ? yieldingOnly(
-                  Effect.flatMap(lockSession(principal, session_id), (session) =>
-                    checkWith(principal, session_id, submitted, texts, options, review, isOwn, session)
-                  )
+                  Effect.flatMap(lockSession(principal, session_id), (session) => checkWith(request, session))
                 )
-              : Effect.tap(
-                  checkWith(principal, session_id, submitted, texts, options, review, isOwn, undefined),
-                  (answer) =>
-                    // Before the session is locked: a repeated step is compared by its digest under the lock.
-                    answer === undefined ? Effect.andThen(texts.digestWith(step), nextTurn) : Effect.void
+              : Effect.tap(checkWith(request, undefined), (answer) =>
+                  // Before the session is locked: a repeated step is compared by its digest under the lock.
+                  answer === undefined ? Effect.andThen(texts.digestWith(step), nextTurn) : Effect.void
                 )
           )
         }),

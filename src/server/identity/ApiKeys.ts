@@ -44,7 +44,7 @@ import {
   requireRightsOf,
   requestedScopes,
   scopesOf
-} from "./ApiKeys/keyLimits.ts"
+} from "./ApiKeys/keyRights.ts"
 import { makeKeyChanges } from "./ApiKeys/changes.ts"
 import { makeKeyUses } from "./ApiKeys/KeyUses.ts"
 import type { RevokeOptions } from "./ApiKeys/keyEnds.ts"

@@ -14,7 +14,13 @@ import { StoreClock } from "../store/StoreClock.ts"
 import { atomic } from "../store/transaction.ts"
 import { CompiledSchemas } from "./CompiledSchemas.ts"
 import { checkRuns } from "./RunImports/checkRuns.ts"
-import { insertImportedRuns, insertScores, type ImportedRunRow, toImportedRunRow } from "./RunImports/rows.ts"
+import {
+  importedTraceId,
+  insertImportedRuns,
+  insertScores,
+  type ImportedRunRow,
+  toImportedRunRow
+} from "./RunImports/rows.ts"
 import { redactObject } from "./redactJson.ts"
 import { lockSchemas, readRunPlan, type RunPlan } from "./Runs/runPlan.ts"
 import { readSchemas } from "./Tasks/rows.ts"
@@ -128,14 +134,12 @@ export class RunImports extends Context.Service<
             if (inserted === undefined) continue
             const unclaimed = new Set(inserted)
             return {
-              runs: yield* Effect.forEach(valid, (run) =>
-                Effect.map(toImportedRunRow(org_id, task_id, run, now), ({ trace_id }) => ({
-                  id: run.id,
-                  trace_id,
-                  // The first of several runs with one id.
-                  status: unclaimed.delete(trace_id) ? ("imported" as const) : ("duplicate" as const)
-                }))
-              ),
+              runs: valid.map(({ id }) => {
+                const trace_id = importedTraceId(org_id, task_id, id)
+                // The first of several runs with one id.
+                const status = unclaimed.delete(trace_id) ? ("imported" as const) : ("duplicate" as const)
+                return { id, trace_id, status }
+              }),
               problems
             }
           }

@@ -129,8 +129,8 @@ const findTaskFrom = (sql: SqlClient.SqlClient, org_id: OrgId, task: string) =>
     LIMIT 1
   `)
 
-/** Sorts after every id with the task's prefix, so that the next task is found. */
-const NEXT_TASK = "~"
+/** Behind an id, it sorts after every cursor within that task or comparison, so that the next one is found. */
+const PAST_THIS = "~"
 
 /**
  * Deletes the runs of a data subject among the next runs of the organization, task by task, with the examples that
@@ -165,17 +165,9 @@ export const eraseRunsOfSubject = Effect.fnUntraced(function* (
   const found = matching.slice(0, MAX_DELETED_RUNS)
   const last = found.length < matching.length ? found.at(-1) : scanned.at(-1)
   const isTaskOver = scanned.length < SCANNED_ROWS && found.length === matching.length
-  const after = toCursor(task_id, isTaskOver ? "" : (last?.run_id ?? ""))
+  const after = isTaskOver ? `${task_id}${PAST_THIS}` : toCursor(task_id, last?.run_id ?? "")
   if (found.length > 0) yield* acquireFreeDatasetLock(sql, org_id, task_id)
-  return yield* deleteFound(
-    deps,
-    org_id,
-    task_id,
-    found,
-    toCursor(task_id, from),
-    isTaskOver ? `${task_id}${NEXT_TASK}` : after,
-    true
-  )
+  return yield* deleteFound(deps, org_id, task_id, found, toCursor(task_id, from), after, true)
 })
 
 const endUserRows = rowsOf(
@@ -261,7 +253,7 @@ export const eraseExamplesOfSubject = Effect.fnUntraced(function* (
   yield* subtract({ now, sql, usage }, org_id, yield* eraseExamples(sql, org_id, task_id, examples, now))
   const result: StepResult = {
     examples: examples.length,
-    cursor: examples.length < MAX_ERASED_EXAMPLES ? `${task_id}${NEXT_TASK}` : task_id
+    cursor: examples.length < MAX_ERASED_EXAMPLES ? `${task_id}${PAST_THIS}` : task_id
   }
   return result
 })
@@ -330,7 +322,7 @@ export const deleteResults = Effect.fnUntraced(function* (
         AND comparison_id = ${comparison_id}
     `
   }
-  return { cursor: `${comparison_id}${NEXT_TASK}` } satisfies StepResult
+  return { cursor: `${comparison_id}${PAST_THIS}` } satisfies StepResult
 })
 
 const idRows = rowsOf(Schema.Struct({ example_id: ExampleId }))

@@ -141,7 +141,7 @@ const listedRows = rowsOf(Schema.Struct({ ...AnswerRow.fields, found: Schema.Int
 const isShown = "(verdict IS NOT NULL OR approval_id IS NULL)"
 
 /** Finds an answer that may be shown. */
-export const findAnswer = (
+export const findReviewerAnswer = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   task_id: TaskId,

@@ -24,7 +24,7 @@ const LOG_AGAIN_MILLIS = 60_000
 const MAX_LOGGED_DESTINATIONS = 1_000
 
 /** The deliveries that a transaction has queued. */
-export interface EnqueueResult {
+interface EnqueueResult {
   /** The rows as a read within the transaction would return them. */
   readonly rows: ReadonlyArray<QueueRow>
   /** Whether these are all the rows that the transaction queued. */

@@ -12,7 +12,7 @@ import type { Audit } from "../Audit.ts"
 import type { LinkRequest } from "../EmailAddresses.ts"
 import type { Organizations } from "../Organizations.ts"
 import type { VerificationLinks } from "../VerificationLinks.ts"
-import { requireRightsOf } from "./keyLimits.ts"
+import { requireRightsOf } from "./keyRights.ts"
 import { findListedKey, isNameInUse, type KeyRow, toApiKey, updateKey } from "./rows.ts"
 
 /** Dependencies. */

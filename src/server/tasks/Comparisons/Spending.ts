@@ -1,11 +1,10 @@
 import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { addSpent, nothingSpent, type Spent } from "../../../domain/tasks/Budget.ts"
-import { costOf, type Provider } from "../../../domain/tasks/Provider.ts"
+import { BYTES_PER_TOKEN, costOf, type Provider } from "../../../domain/tasks/Provider.ts"
 import type { ProviderFailureReason } from "../../../domain/tasks/ProviderFailure.ts"
 import { rowsOf } from "../../store/rows.ts"
 import type { ProviderCall } from "../Providers.ts"
-import { BYTES_PER_TOKEN } from "./budgetFaults.ts"
 import { type ComparisonRow, spentColumns, toSpent } from "./rows.ts"
 
 /** Failures of calls that the model may have answered nevertheless, so that their tokens are unknown instead of none. */

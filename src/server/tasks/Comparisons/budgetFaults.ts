@@ -1,11 +1,8 @@
 import type { FieldError } from "../../../api/Problem.ts"
 import type { NewBudget } from "../../../domain/tasks/Budget.ts"
 import type { Judge } from "../../../domain/tasks/Judge.ts"
-import { costOf, type Provider } from "../../../domain/tasks/Provider.ts"
+import { BYTES_PER_TOKEN, costOf, type Provider } from "../../../domain/tasks/Provider.ts"
 import type { JsonSchema } from "../../../domain/tasks/Task.ts"
-
-/** Bytes of a prompt per token, as for the examples in it. */
-export const BYTES_PER_TOKEN = 4
 
 interface Side {
   readonly provider: Provider

@@ -12,7 +12,7 @@ import { SecretBox } from "../../secrets/SecretBox.ts"
 import { StoreClock } from "../../store/StoreClock.ts"
 import { type CallResult, classifyFailure, classifyResponse, MAX_RESPONSE_BYTES } from "./classifyResponse.ts"
 import { describeFaults } from "./describeFaults.ts"
-import { findAnswer } from "./findAnswer.ts"
+import { parseModelAnswer } from "./parseModelAnswer.ts"
 import { runInSteps } from "./inSteps.ts"
 import type { Conversation, ModelApi, ModelRequest } from "./ModelApi.ts"
 import { findPromptExamples } from "./promptExamples.ts"
@@ -163,10 +163,10 @@ export const makeModelProvider = <P extends ModelProvider>(api: ModelApi<P>, opt
 
       const conversation: Conversation = { instructions: rendered.success, examples: near, input, schema }
       const first = yield* complete(conversation)
-      const parsed = yield* Effect.result(findAnswer(first, answer.compiled))
+      const parsed = yield* Effect.result(parseModelAnswer(first, answer.compiled))
       if (Result.isSuccess(parsed)) return { ...parsed.success, ...outcome() }
       const second = yield* complete({ ...conversation, repair: { answer: first, faults: parsed.failure } })
-      const corrected = yield* Effect.result(findAnswer(second, answer.compiled))
+      const corrected = yield* Effect.result(parseModelAnswer(second, answer.compiled))
       if (Result.isSuccess(corrected)) return { ...corrected.success, ...outcome() }
       return yield* fail(
         "invalid_answer",

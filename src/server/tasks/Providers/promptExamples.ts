@@ -1,12 +1,9 @@
 import { Effect } from "effect"
 import type { SqlClient } from "effect/sql"
-import type { FewShot } from "../../../domain/tasks/Provider.ts"
+import { BYTES_PER_TOKEN, type FewShot } from "../../../domain/tasks/Provider.ts"
 import { findNearest, type NearExample } from "../Datasets/findNearest.ts"
 import type { ProviderRequest } from "./ProviderRequest.ts"
 import { requireVersion } from "./requireVersion.ts"
-
-/** Bytes of JSON per token. Tokenizers differ by model; for English text this is about right, and an upper limit needs no more. */
-const BYTES_PER_TOKEN = 4
 
 /**
  * Finds the examples for a model's prompt: the ones of the release's dataset version that are nearest to the input, nearest first, within the

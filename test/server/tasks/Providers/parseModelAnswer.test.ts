@@ -1,15 +1,15 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Result } from "effect"
 import { compileSchema } from "../../../../src/domain/tasks/CompiledSchema.ts"
-import { findAnswer } from "../../../../src/server/tasks/Providers/findAnswer.ts"
+import { parseModelAnswer } from "../../../../src/server/tasks/Providers/parseModelAnswer.ts"
 import { sortingTask } from "../../../support/tasks.ts"
 
 const compiled = Result.getOrThrow(compileSchema(sortingTask.answer_schema))
 
-const find = (content: string) => findAnswer(content, compiled)
+const find = (content: string) => parseModelAnswer(content, compiled)
 const faultOf = (content: string) => Effect.map(Effect.flip(find(content)), ([fault]) => fault)
 
-describe("findAnswer", () => {
+describe("parseModelAnswer", () => {
   it.effect("the one object that matches the schema is the answer", () =>
     Effect.gen(function* () {
       const texts = [
@@ -51,7 +51,7 @@ describe("findAnswer", () => {
         compileSchema({ type: "object", properties: { note: { type: "string" } } })
       )
       const note = 'a, }b,] \\" ,}'
-      const found = yield* findAnswer(`{"note":${JSON.stringify(note)},}`, noted)
+      const found = yield* parseModelAnswer(`{"note":${JSON.stringify(note)},}`, noted)
       assert.deepStrictEqual(found, { answer: { note }, repaired: true })
       for (const text of [
         '{"category":"other",,}',

@@ -40,7 +40,7 @@ type Found<A = JsonObject> = Result.Result<A, ReadonlyArray<SchemaFault>>
  * so that they can be sent to the model. If several different objects match, nothing says which one is the answer, so that fails too. A
  * long text is read in steps, between which other requests get a turn.
  */
-export const findAnswer = (
+export const parseModelAnswer = (
   content: string,
   schema: CompiledSchema
 ): Effect.Effect<FoundAnswer, ReadonlyArray<SchemaFault>> =>
