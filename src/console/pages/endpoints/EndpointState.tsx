@@ -62,7 +62,7 @@ export const EndpointState = ({
   if (endpoint.cooldown_until !== null) {
     return (
       <>
-        {failing}
+        {failing}{" "}
         <Badge tone="wait">
           Cooling down, <Countdown until={endpoint.cooldown_until} suffix=" left" />
         </Badge>
