@@ -40,7 +40,7 @@ export const variables = {
   }),
   COUNTERSIGN_CONNECTION_LIMIT: withDefault("10000", {
     description:
-      "Open client connections. Beyond it, the address with the most gives one up for another address, or further ones get 503",
+      "Open client connections. At the limit, a connection from another address replaces one of the address with the most; if no address has more, it gets 503",
     unit: "connections",
     read: count
   }),
@@ -52,7 +52,7 @@ export const variables = {
   }),
   COUNTERSIGN_TRUSTED_PROXIES: optional({
     description:
-      "Addresses of reverse proxies. Limits per address do not apply to them, nor to loopback addresses, because they stand for many clients. In requests from the proxies named here, which must include loopback if your proxy uses it, the last address in X-Forwarded-For that is not a proxy's is the client's",
+      "Addresses of reverse proxies, including loopback if your proxy uses it. Their requests are attributed to the last address in X-Forwarded-For that is not a proxy's. Limits per address do not apply to these proxies and to loopback",
     unit: "CIDR, separated by commas",
     read: networks
   }),
@@ -157,7 +157,7 @@ export const variables = {
   }),
   COUNTERSIGN_MAIL_VERIFIED_ONLY: withDefault("false", {
     description:
-      "Sends an email address, also an existing one, nothing but a link until its owner has confirmed the address by it. Approval emails until then are not sent",
+      "Sends nothing but a confirmation link to an email address, new or existing, until its owner has confirmed it. Approval emails until then are not sent",
     unit: "true or false",
     read: read.boolean
   }),
@@ -169,7 +169,7 @@ export const variables = {
   }),
   COUNTERSIGN_OIDC_ISSUER: optional({
     description:
-      "OpenID Connect provider that people sign in to the console with, as it states its issuer; see docs/single-sign-on.md",
+      "Issuer URL of the OpenID Connect provider with which people sign in to the console, exactly as the provider states it; see docs/single-sign-on.md",
     unit: "URL",
     defaultText: "unset: people sign in with API keys",
     read: singleSignOn.issuer
@@ -318,7 +318,7 @@ export const variables = {
   }),
   COUNTERSIGN_NOTIFY_VERIFIED_ONLY: withDefault("false", {
     description:
-      "Sends an endpoint, also an existing one, nothing but challenges until it has answered one. Events until then are not delivered to it",
+      "Sends nothing but challenges to an endpoint, new or existing, until it has answered one. Events until then are not delivered to it",
     unit: "true or false",
     read: read.boolean
   }),
@@ -474,13 +474,13 @@ export const variables = {
   }),
   COUNTERSIGN_SLOW_REQUEST_MILLIS: withDefault("5000", {
     description:
-      "From which duration a request is logged as slow, also without the log of requests; runs of models and hooks, which wait by design, never are. 0: none",
+      "Duration from which a request is logged as slow, even if requests are not logged. Runs of models and hooks, which wait by design, never are. 0: never",
     unit: "milliseconds",
     read: read.wholeNumber(0, 600_000)
   }),
   COUNTERSIGN_SLOW_STATEMENT_MILLIS: withDefault("1000", {
     description:
-      "From which duration a statement of the database is logged as slow, with its verb, table and operation, without its values. 0: none",
+      "Duration from which a database statement is logged as slow, with its verb, table and operation, without its values. 0: never",
     unit: "milliseconds",
     read: read.wholeNumber(0, 600_000)
   }),
