@@ -1,5 +1,5 @@
 /**
- * A tool that executes nothing but calls that Countersign has allowed, whoever calls it: each needs the ticket of its claim, for exactly these
+ * A tool that executes only calls that Countersign has allowed. Each call needs the ticket of its claim, for exactly these
  * arguments, and is executed once. The agent's credentials alone are not enough.
  */
 import { serve } from "@hono/node-server"

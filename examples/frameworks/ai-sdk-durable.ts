@@ -1,5 +1,5 @@
 /**
- * The same agent, which is not a running process while a person thinks: the run ends, its messages are saved, and the next start goes on
+ * The same agent, but no process runs while an approval is pending: the run ends, its messages are saved, and the next start goes on
  * with them. Starts that come before the decision wait for it.
  */
 import { generateText, isStepCount, type ModelMessage, tool } from "ai"
@@ -13,7 +13,7 @@ const key = process.env["COUNTERSIGN_KEY"]
 if (key === undefined) throw new Error("Set COUNTERSIGN_KEY to an API key with the preset `runtime`.")
 await using client = connect({ url: process.env["COUNTERSIGN_URL"] ?? "http://127.0.0.1:8080", key })
 
-/** The saved run. Use your database: whoever can write it can make the agent say anything, but cannot approve a call. */
+/** The saved run. Use your database: write access to it is enough to make the agent say anything, but not to approve a call. */
 const file = process.env["AGENT_STATE"] ?? "ai-sdk-run.json"
 interface Run {
   readonly session: string

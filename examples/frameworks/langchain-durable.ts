@@ -1,5 +1,5 @@
 /**
- * The same agent, which is not a running process while a person thinks: the graph is interrupted, its checkpoint is saved, and the next
+ * The same agent, but no process runs while an approval is pending: the graph is interrupted, its checkpoint is saved, and the next
  * start goes on with it.
  */
 import { connect } from "countersign/connect"

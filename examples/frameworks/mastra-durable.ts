@@ -1,5 +1,5 @@
 /**
- * The same agent, which is not a running process while a person thinks: the run is suspended, its snapshot is saved, and the next start
+ * The same agent, but no process runs while an approval is pending: the run is suspended, its snapshot is saved, and the next start
  * resumes it. Starts that come before the decision wait for it.
  */
 import { Mastra } from "@mastra/core"

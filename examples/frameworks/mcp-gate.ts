@@ -18,7 +18,7 @@ const call = async (name: string, args: Record<string, unknown>) => {
   const { content } = await client.callTool(
     { name, arguments: args },
     {
-      // The gate sends progress every ten seconds while a person thinks.
+      // The gate sends progress every ten seconds while an approval is pending.
       resetTimeoutOnProgress: true,
       onprogress: ({ message = "" }) => console.log(message)
     }

@@ -1,5 +1,5 @@
 /**
- * An agent of the OpenAI Agents SDK whose tools ask Countersign. While a person thinks, the run is in a file, so that it goes on when the program
+ * An agent of the OpenAI Agents SDK whose tools ask Countersign. While an approval is pending, the run is in a file, so that it goes on when the program
  * is started again after a kill. A scripted model stands in for the real one, so the example needs no model key.
  */
 import * as agents from "@openai/agents-core"
@@ -14,7 +14,7 @@ if (key === undefined) throw new Error("Set COUNTERSIGN_KEY to an API key with t
 await using client = connect({ url: process.env["COUNTERSIGN_URL"] ?? "http://127.0.0.1:8080", key })
 agents.setTracingDisabled(true)
 
-/** The saved run. Use your database: whoever can write it can make the agent say anything, but cannot approve a call. */
+/** The saved run. Use your database: write access to it is enough to make the agent say anything, but not to approve a call. */
 const file = process.env["AGENT_STATE"] ?? "openai-agents-run.json"
 interface SavedRun {
   readonly session: string

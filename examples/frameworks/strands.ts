@@ -1,5 +1,5 @@
 /**
- * An agent of Strands Agents whose tools ask Countersign. While a person thinks, the agent is in a file, and this program goes on with it when it
+ * An agent of Strands Agents whose tools ask Countersign. While an approval is pending, the agent is in a file, and this program goes on with it when it
  * is started again. A scripted model stands in for the real one, so the example needs no model key.
  */
 import { Agent, type Snapshot, tool } from "@strands-agents/sdk"
@@ -13,7 +13,7 @@ const key = process.env["COUNTERSIGN_KEY"]
 if (key === undefined) throw new Error("Set COUNTERSIGN_KEY to an API key with the preset `runtime`.")
 await using client = connect({ url: process.env["COUNTERSIGN_URL"] ?? "http://127.0.0.1:8080", key })
 
-/** The saved agent. Use your database: whoever can write it can make the agent say anything, but cannot approve a call. */
+/** The saved agent. Use your database: write access to it is enough to make the agent say anything, but not to approve a call. */
 const file = process.env["AGENT_STATE"] ?? "strands-run.json"
 interface SavedAgent {
   readonly session: string
