@@ -177,7 +177,7 @@ export interface Layout {
   readonly digest: string
 }
 
-/** Makes the layout of an image for one or more architectures. `name` is that of the archive, such as `countersign:0.1.0-slim`. */
+/** Makes the layout of an image for one or more architectures. `name` is that of the archive, such as `countersign:1.0.0-slim`. */
 export const makeLayout = (name: string, images: ReadonlyArray<Image>): Layout => {
   const blobs = new Blobs()
   const added = images.map((image) => addImage(blobs, image))

@@ -9,7 +9,7 @@ import { tasks } from "./0001_baseline/tasks.ts"
 import { telemetry } from "./0001_baseline/telemetry.ts"
 import { tables } from "./statements.ts"
 
-/** The schema of 1.0.0, a file for each area. Until that release, changes of the schema edit it; after it, they are further migrations. */
+/** The schema of 1.0.0, a file for each area. It is released: changes of the schema are further migrations. */
 export default Effect.forEach(
   [identity, approvals, notifications, delivery, tasks, feedback, telemetry, store],
   tables,
