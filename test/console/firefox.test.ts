@@ -40,6 +40,8 @@ layer(environment, { excludeTestServices: true, timeout: "180 seconds" })("Conso
       )
       const { page } = opened
       yield* Effect.promise(async () => {
+        // Approve is offered once all arguments are on the screen.
+        await page.setViewport({ width: 1440, height: 900 })
         await opened.find("[role=option] ::-p-text(payments.refund)")
         await page.keyboard.press("j")
         await opened.find("aria/Approve[role='button']")
