@@ -1,6 +1,7 @@
 import { type NotificationEvent, readEvent } from "./event.ts"
+import { notify } from "./notify.ts"
 import type { Refusal } from "./refusal.ts"
-import { type EventClaims, handleClaimed, type SeenEvents, toEventClaims } from "./seen.ts"
+import { type EventClaims, handleOnce, type SeenEvents } from "./seen.ts"
 
 /** A page of `GET /v1/events`, as the API returns it. */
 export interface ListedEvents {
@@ -13,25 +14,28 @@ export interface ListedEvents {
 export interface CatchUpOptions {
   /** Requests the page after a cursor: `(cursor) => client.events.list({ query: { cursor } })`. Undefined: from the oldest event. */
   readonly list: (cursor: string | undefined) => PromiseLike<ListedEvents>
-  /** The cursor that `onCursor` got last. Absent: from the oldest event that the service has. */
+  /** The cursor that was last passed to `onCursor`. Absent: from the oldest event that the service has. */
   readonly cursor?: string | undefined
   /** Stores the cursor, once every event before it is handled. */
   readonly onCursor: (cursor: string) => unknown
-  /** The record of handled events, the same as the webhook handler's: an event that arrived by webhook is not handled again. */
+  /**
+   * The record of handled events, the same object as the webhook handler's: an event that arrived by webhook is not handled again. Do not
+   * await `catchUp` in an `onEvent`: they would wait for each other.
+   */
   readonly seen: SeenEvents | EventClaims
   /** Handles an event, as the webhook handler's `onEvent`. If it throws, so does `catchUp`, and the event is listed again. */
   readonly onEvent: (event: NotificationEvent) => unknown
-  /** Called for an event of an unknown type, which is skipped: a newer service has it. */
+  /** Called for an event of an unknown type, which is skipped: a newer service has it. Its own errors are ignored. */
   readonly onSkipped?: ((refusal: Refusal) => unknown) | undefined
-  /** Called with the error of a claim that could not be released after `onEvent` failed. */
+  /** Called with the error of a claim that could not be released after `onEvent` failed. Its own errors are ignored. */
   readonly onError?: ((error: unknown) => unknown) | undefined
 }
 
 /** How far {@link catchUp} came. */
 export interface CatchUpResult {
   /**
-   * Whether every event up to now is handled. False: another caller is handling one of them at this moment, and `catchUp`
-   * stopped before it. Call it again, because that caller may fail.
+   * Whether every event up to now is handled. False: another process is handling one of them at this moment, and `catchUp`
+   * stopped before it. Call it again, because that process may fail.
    */
   readonly complete: boolean
   /** Events that were listed and are handled, by this call or before. */
@@ -55,7 +59,6 @@ export interface CatchUpResult {
  * ```
  */
 export const catchUp = async (options: CatchUpOptions): Promise<CatchUpResult> => {
-  const claims = toEventClaims(options.seen)
   let cursor = options.cursor
   let events = 0
   for (;;) {
@@ -64,12 +67,11 @@ export const catchUp = async (options: CatchUpOptions): Promise<CatchUpResult> =
       const read = readEvent(body)
       if (!read.ok) {
         if (read.reason !== "unknown_event_type") throw new TypeError(`countersign/webhook: ${read.message}`)
-        options.onSkipped?.(read)
+        notify(options.onSkipped, read)
         continue
       }
       if (read.event.type === "verification") continue
-      const handled = await handleClaimed(claims, read.event, options.onEvent, options.onError)
-      if (handled === "busy") return { complete: false, events }
+      if ((await handleOnce(read.event, options)) === "busy") return { complete: false, events }
       events++
     }
     cursor = page.next_cursor

@@ -1,4 +1,5 @@
 import { concatBytes } from "./concatBytes.ts"
+import { notify } from "./notify.ts"
 import { type BodyResult, type ReceiverOptions, receiver } from "./receiver.ts"
 
 /** The used part of `http.IncomingMessage`, as a structural type without an import. */
@@ -62,8 +63,13 @@ export const nodeHandler = (
     })
     // The sender of a refused request may still be sending: its connection is closed.
     const close: Record<string, string> = result.status < 300 ? {} : { connection: "close" }
-    response.writeHead(result.status, { ...result.headers, ...close })
-    if (result.body === null) response.end()
-    else response.end(result.body)
+    try {
+      response.writeHead(result.status, { ...result.headers, ...close })
+      if (result.body === null) response.end()
+      else response.end(result.body)
+    } catch (error) {
+      // A time-out of the framework has responded before. node:http ignores this promise: a rejection would end the process.
+      notify(options.onError, error)
+    }
   }
 }

@@ -1,6 +1,7 @@
 import type { NotificationEvent, WebhookEvent } from "./event.ts"
+import { notify } from "./notify.ts"
 import { refuse, type Refusal, type RefusalReason } from "./refusal.ts"
-import { handleClaimed, toEventClaims, type EventClaims, type SeenEvents } from "./seen.ts"
+import { type EventClaims, handleOnce, type SeenEvents } from "./seen.ts"
 import { type VerifyOptions, verifier, type WebhookHeaders } from "./verify.ts"
 
 /** Options of a webhook handler. */
@@ -19,9 +20,9 @@ export interface ReceiverOptions extends VerifyOptions {
   readonly onEvent: (event: NotificationEvent) => unknown
   /** Maximum length of a body, in bytes. Default 256 KiB; events are under 4 KiB. */
   readonly maxBodyBytes?: number | undefined
-  /** Called for each refused delivery, and for an event of an unknown type, whose response is 202. */
+  /** Called for each refused delivery, and for an event of an unknown type, whose response is 202. Its own errors are ignored. */
   readonly onRefused?: ((refusal: Refusal<ReceiverRefusalReason>) => unknown) | undefined
-  /** Called with errors of `onEvent` and `seen`, and if a body parser consumed the body first. */
+  /** Called with errors of `onEvent` and `seen`, and if a body parser consumed the body first. Its own errors are ignored. */
   readonly onError?: ((error: unknown) => unknown) | undefined
 }
 
@@ -89,11 +90,8 @@ const failedResponse = errorResponse(500, "not_handled", "The event could not be
 export const receiver = (
   options: ReceiverOptions
 ): ((incoming: IncomingRequest) => Promise<ReceiverResponse>) => {
-  const { maxBodyBytes = 256 * 1024, onEvent, orgId } = options
+  const { maxBodyBytes = 256 * 1024, orgId } = options
   const check = verifier(options.secret, options)
-  const claims = toEventClaims(options.seen)
-  /** Events in progress in this process: a concurrent delivery of the same event awaits and shares the first one's response. */
-  const inProgress = new Map<string, Promise<ReceiverResponse>>()
 
   const verifyRequest = async (
     incoming: IncomingRequest
@@ -118,25 +116,14 @@ export const receiver = (
     return verified
   }
 
-  const handle = async (event: NotificationEvent): Promise<ReceiverResponse> =>
-    (await handleClaimed(claims, event, onEvent, options.onError)) === "busy" ? busyResponse : handledResponse
-
-  const handleOnce = (event: NotificationEvent): Promise<ReceiverResponse> => {
-    const first = inProgress.get(event.id)
-    if (first !== undefined) return first
-    const work = handle(event).finally(() => inProgress.delete(event.id))
-    inProgress.set(event.id, work)
-    return work
-  }
-
   const respond = async (incoming: IncomingRequest): Promise<ReceiverResponse> => {
     const examined = await verifyRequest(incoming)
     if (examined.ok) {
-      return examined.event.type === "verification"
-        ? jsonResponse(200, examined.event.verification)
-        : handleOnce(examined.event)
+      const { event } = examined
+      if (event.type === "verification") return jsonResponse(200, event.verification)
+      return (await handleOnce(event, options)) === "busy" ? busyResponse : handledResponse
     }
-    options.onRefused?.(examined)
+    notify(options.onRefused, examined)
     const { message, reason } = examined
     return errorResponse(
       statuses[reason],
@@ -150,7 +137,7 @@ export const receiver = (
     try {
       return await respond(incoming)
     } catch (error) {
-      options.onError?.(error)
+      notify(options.onError, error)
       return failedResponse
     }
   }

@@ -1,9 +1,10 @@
 import type { NotificationEvent } from "./event.ts"
+import { notify } from "./notify.ts"
 
 /**
  * Records handled events by the id from the signed body. `has` is called before `onEvent`, `add` after it succeeded: an event whose
- * handling failed or was interrupted by a crash is retried and handled again. Concurrent deliveries of one event are handled once within
- * one process, but possibly twice in two processes; {@link EventClaims} prevents that. A `Set` is enough for a test.
+ * handling failed or was interrupted by a crash is retried and handled again. Handlers and `catchUp` with the same object handle an event
+ * once, also concurrently. Two processes may both handle it; {@link EventClaims} prevents that. A `Set` is enough for a test.
  */
 export interface SeenEvents {
   /** Whether the event was handled. */
@@ -50,7 +51,7 @@ export const memorySeen = (limit = 10_000): SeenEvents => {
 }
 
 /** Adapts both kinds of records to claims. */
-export const toEventClaims = (seen: SeenEvents | EventClaims): EventClaims =>
+const toEventClaims = (seen: SeenEvents | EventClaims): EventClaims =>
   "claim" in seen
     ? seen
     : {
@@ -59,16 +60,20 @@ export const toEventClaims = (seen: SeenEvents | EventClaims): EventClaims =>
         release: () => undefined
       }
 
-/**
- * Handles an event that this caller can claim. Returns `"busy"` if another caller holds the claim, so that the event may still be unhandled.
- * Throws what `onEvent` throws, and releases the claim first; `onError` gets the error of a release that fails.
- */
-export const handleClaimed = async (
-  claims: EventClaims,
+/** How the receiver handles events. */
+interface EventHandling {
+  readonly seen: SeenEvents | EventClaims
+  readonly onEvent: (event: NotificationEvent) => unknown
+  readonly onError?: ((error: unknown) => unknown) | undefined
+}
+
+type Handled = "done" | "busy"
+
+const handleClaimed = async (
   event: NotificationEvent,
-  onEvent: (event: NotificationEvent) => unknown,
-  onError: ((error: unknown) => unknown) | undefined
-): Promise<"done" | "busy"> => {
+  { onError, onEvent, seen }: EventHandling
+): Promise<Handled> => {
+  const claims = toEventClaims(seen)
   const claim = await claims.claim(event.id)
   if (claim !== "claimed") return claim
   try {
@@ -77,10 +82,29 @@ export const handleClaimed = async (
     try {
       await claims.release(event.id)
     } catch (unreleased) {
-      onError?.(unreleased)
+      notify(onError, unreleased)
     }
     throw error
   }
   await claims.complete(event.id)
   return "done"
+}
+
+/** Events in progress in this process, of each record: `has` is false for an event until it is handled. */
+const inProgress = new WeakMap<SeenEvents | EventClaims, Map<string, Promise<Handled>>>()
+
+/**
+ * Handles an event that this caller can claim. Callers in one process with the same record share the first one's result. Returns `"busy"`
+ * if another process holds the claim, so that the event may still be unhandled. Throws what `onEvent` throws, and releases the claim
+ * first; `onError` gets the error of a release that fails.
+ */
+export const handleOnce = (event: NotificationEvent, handling: EventHandling): Promise<Handled> => {
+  const { seen } = handling
+  const events = inProgress.get(seen) ?? new Map<string, Promise<Handled>>()
+  inProgress.set(seen, events)
+  const first = events.get(event.id)
+  if (first !== undefined) return first
+  const work = handleClaimed(event, handling).finally(() => events.delete(event.id))
+  events.set(event.id, work)
+  return work
 }

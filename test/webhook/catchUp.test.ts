@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { catchUp, type CatchUpOptions, memorySeen, type NotificationEvent } from "../../src/webhook/index.ts"
 import * as Events from "./events.ts"
+import { unhandledRejections } from "./unhandledRejections.ts"
 
 const requested = Object(Events.all[0])
 const numbered = (count: number) =>
@@ -104,6 +105,30 @@ describe("catchUp", () => {
     )
     assert.include(failure, "occurred_at")
     assert.deepStrictEqual(broken.cursors, [])
+  })
+
+  it("goes on if onSkipped fails, and fails with the error of onEvent if onError fails too", async () => {
+    const [first] = numbered(1)
+    const fail = () => {
+      throw new Error("the log is away")
+    }
+    for (const broken of [fail, () => Promise.reject(new Error("the log is away"))]) {
+      const unhandled = await unhandledRejections(async () => {
+        const skipping = setUp([{ ...first, type: "approval.forwarded" }, first], { onSkipped: broken })
+        assert.deepStrictEqual(await skipping.run(), { complete: true, events: 1 })
+        const failing = setUp([first], {
+          seen: { claim: () => "claimed", complete: () => undefined, release: fail },
+          onEvent: () => Promise.reject(new Error("no database")),
+          onError: broken
+        })
+        const failure = await failing.run().then(
+          () => "none",
+          (error: unknown) => String(error)
+        )
+        assert.include(failure, "no database")
+      })
+      assert.deepStrictEqual(unhandled, [])
+    }
   })
 
   it("reads events whose times the client has decoded", async () => {

@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Redacted, Result } from "effect"
 import { signatureHeaders, makeSigningKey } from "../../src/domain/delivery/WebhookSignature.ts"
 import {
+  catchUp,
   type Claim,
   handler,
   memorySeen,
@@ -9,6 +10,7 @@ import {
   type WebhookEvent
 } from "../../src/webhook/index.ts"
 import * as Events from "./events.ts"
+import { unhandledRejections } from "./unhandledRejections.ts"
 
 const secret = "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
 const keys = { current: Result.getOrThrow(makeSigningKey(Redacted.make(secret))), previous: null }
@@ -150,7 +152,8 @@ describe("handler", () => {
         if (fails) throw new Error("lost")
       }
     })
-    const two = setUp({ seen })
+    // Another process: its record is another object over the same claims.
+    const two = setUp({ seen: { ...seen } })
     const working = one.receive(delivery())
     await claimed.opened
     const meanwhile = await two.receive(delivery())
@@ -170,6 +173,36 @@ describe("handler", () => {
     })
     assert.strictEqual((await receive(delivery())).status, 500)
     assert.deepStrictEqual([events.length, errors.length], [0, 1])
+  })
+
+  it("answers as it would without the callbacks that only inform, if these fail", async () => {
+    const requests: ReadonlyArray<readonly [status: number, request: () => Request]> = [
+      [401, () => delivery(Events.test, { body: "{}" })],
+      [202, () => delivery({ ...Events.test, type: "later" })],
+      [500, () => delivery()]
+    ]
+    const fail = () => {
+      throw new Error("the log is away")
+    }
+    for (const broken of [fail, () => Promise.reject(new Error("the log is away"))]) {
+      const unhandled = await unhandledRejections(async () => {
+        const { receive } = setUp({
+          seen: { claim: () => "claimed", complete: () => undefined, release: fail },
+          onEvent: fail,
+          onRefused: broken,
+          onError: broken
+        })
+        for (const [status, request] of requests) {
+          assert.strictEqual((await receive(request())).status, status)
+        }
+      })
+      assert.deepStrictEqual(unhandled, [])
+    }
+  })
+
+  it("does not wait for a slow log before it answers", async () => {
+    const { receive } = setUp({ onRefused: () => new Promise(() => undefined) })
+    assert.strictEqual((await receive(delivery(Events.test, { body: "{}" }))).status, 401)
   })
 
   it("refuses events of another organization", async () => {
@@ -285,6 +318,71 @@ describe("handler", () => {
 
   it("throws for options that cannot work", () => {
     assert.throws(() => setUp({ secret: "" }), TypeError)
+  })
+})
+
+describe("handler and catchUp", () => {
+  const other = { ...Events.test, id: "evt_other" }
+
+  for (const fails of [false, true]) {
+    it(`share an event that the handler is handling, ${fails ? "and its failure" : "and handle it once"}`, async () => {
+      const { open, opened } = gate()
+      const started = gate()
+      const seen = memorySeen()
+      const handled: Array<string> = []
+      const onEvent = async ({ id }: WebhookEvent) => {
+        handled.push(id)
+        if (id !== Events.test.id) return
+        started.open()
+        await opened
+        if (fails) throw new Error("lost")
+      }
+      const { receive } = setUp({ seen, onEvent })
+      const delivered = receive(delivery())
+      await started.opened
+      const cursors: Array<string> = []
+      const caughtUp = catchUp({
+        list: async () => ({ events: [Events.test], next_cursor: "1", has_more: false }),
+        onCursor: (cursor) => cursors.push(cursor),
+        seen,
+        onEvent
+      }).then(
+        ({ complete, events }) => `${complete} ${events}`,
+        (error: unknown) => String(error)
+      )
+      // While the event is handled: the response to another one comes after the page was read.
+      assert.strictEqual((await receive(delivery(other))).status, 204)
+      open()
+      assert.strictEqual((await delivered).status, fails ? 500 : 204)
+      assert.strictEqual(await caughtUp, fails ? "Error: lost" : "true 1")
+      assert.deepStrictEqual(handled, [Events.test.id, "evt_other"])
+      assert.deepStrictEqual(cursors, fails ? [] : ["1"])
+    })
+  }
+
+  it("share an event that catchUp is handling", async () => {
+    const { open, opened } = gate()
+    const started = gate()
+    const seen = memorySeen()
+    const { events, receive } = setUp({ seen })
+    let calls = 0
+    const caughtUp = catchUp({
+      list: async () => ({ events: [Events.test], next_cursor: "1", has_more: false }),
+      onCursor: () => undefined,
+      seen,
+      onEvent: async () => {
+        calls++
+        started.open()
+        await opened
+      }
+    })
+    await started.opened
+    const delivered = receive(delivery())
+    assert.strictEqual((await receive(delivery(other))).status, 204)
+    open()
+    assert.strictEqual((await delivered).status, 204)
+    assert.deepStrictEqual(await caughtUp, { complete: true, events: 1 })
+    assert.deepStrictEqual([calls, events.map(({ id }) => id)], [1, ["evt_other"]])
   })
 })
 

@@ -121,6 +121,21 @@ describe("nodeHandler", () => {
     }
   })
 
+  it("reports a response that was sent before, such as by a time-out of the framework", async () => {
+    const { errors, options } = optionsWith()
+    const sent = new Error("headers sent")
+    await nodeHandler(options)(
+      { headers: {}, readableEnded: false, on: () => undefined },
+      {
+        writeHead: () => {
+          throw sent
+        },
+        end: () => undefined
+      }
+    )
+    assert.deepStrictEqual(errors, [sent])
+  })
+
   it("refuses a request without a method", async () => {
     const { options } = optionsWith()
     const statuses: Array<number> = []
