@@ -43,7 +43,7 @@ const transient: ReadonlySet<number> = new Set([408, 429, 502, 503, 504])
 
 /**
  * Sends feedback, and returns when it is stored. Tries again if the network or the service is briefly unavailable.
- * @throws {FeedbackError} The feedback was not stored.
+ * @throws {FeedbackError} The feedback was not stored. If `signal` aborted, its reason is thrown instead.
  */
 export const sendFeedback = async (
   grant: FeedbackGrant,
@@ -55,6 +55,8 @@ export const sendFeedback = async (
     if (failure === undefined) return
     const isTransient = failure.status === undefined || transient.has(failure.status)
     if (!isTransient || attempt === MAX_ATTEMPTS) throw failure
+    // It may have aborted while the body was read.
+    signal?.throwIfAborted()
     await pause(FIRST_PAUSE_MILLIS * 2 ** (attempt - 1) * (0.5 + Math.random()), signal)
   }
 }
@@ -118,7 +120,7 @@ const pause = (millis: number, signal: AbortSignal | undefined): Promise<void> =
   new Promise((resolve, reject) => {
     const cancel = () => {
       clearTimeout(timer)
-      reject(signal?.reason instanceof Error ? signal.reason : new Error("Sending was cancelled"))
+      reject(signal?.reason)
     }
     const timer = setTimeout(() => {
       signal?.removeEventListener("abort", cancel)

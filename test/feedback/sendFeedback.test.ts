@@ -93,6 +93,24 @@ describe("sendFeedback", () => {
     assert.strictEqual(await failureOf({ score: 0 }, cancelled.signal), reason)
     assert.lengthOf(requests, 1)
   })
+
+  it("stops without a pause when it is cancelled while a response is read, with any reason", async () => {
+    const cancelled = new AbortController()
+    const begun = Date.now()
+    replyWith(() => {
+      cancelled.abort("The page was closed")
+      return problem(503, "UNAVAILABLE")()
+    })
+    assert.strictEqual(await failureOf({ score: 0 }, cancelled.signal), "The page was closed")
+    assert.strictEqual(Date.now(), begun)
+  })
+
+  it("stops in a pause with any reason", async () => {
+    replyWith(() => new TypeError("Failed to fetch"))
+    const cancelled = new AbortController()
+    setTimeout(() => cancelled.abort("The page was closed"), 100)
+    assert.strictEqual(await failureOf({ score: 0 }, cancelled.signal), "The page was closed")
+  })
 })
 
 describe("countersign/feedback", () => {
