@@ -3,7 +3,7 @@ import { SqlClient } from "effect/sql"
 import { exponentialRetryPolicy } from "../../../domain/delivery/RetryPolicy.ts"
 import { renderApprovalEmail } from "../../../domain/approvals/ApprovalEmail.ts"
 import { DEFAULT_QUORUM } from "../../../domain/approvals/Quorum.ts"
-import type { AttemptOutcome } from "../../../domain/delivery/DeliveryState.ts"
+import { type AttemptOutcome, destinationVerdict } from "../../../domain/delivery/DeliveryState.ts"
 import { DeliveryId } from "../../../domain/Ids.ts"
 import { type Timestamp } from "../../../domain/Time.ts"
 import { renderAdminNotice } from "../../../domain/identity/AdminNotice.ts"
@@ -89,6 +89,7 @@ export const make = Effect.fnUntraced(function* ({ mailsPerHour = 0, policy, pub
 
   /** Logs when the mail server starts to fail, fails differently, or works again, and not every attempt. */
   const logTransition = (outcome: AttemptOutcome) => {
+    if (destinationVerdict(outcome) === "ignored") return Effect.void
     const fault = outcome._tag === "Retry" && outcome.fault !== "delivery" ? outcome.error : null
     if (fault === serverFault) return Effect.void
     serverFault = fault

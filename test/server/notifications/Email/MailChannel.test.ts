@@ -245,6 +245,32 @@ describe("MailChannel", () => {
       ])
     }))
 
+  test("an email that is refused by the limit of its address is no sign that a failing server works again", () =>
+    Effect.gen(function* () {
+      const lines: Array<unknown> = []
+      const capture = Logger.make(({ message }) => void lines.push(message))
+      let isFailing = false
+      const server = yield* mailServer({ sender: () => (isFailing ? 450 : undefined) })
+      const policy = quickPolicy({ retry: { ...quickPolicy().retry, delaysMillis: [0, 600_000] } })
+      yield* Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const limited = yield* seedPendingApproval
+        yield* publish(limited)
+        yield* awaitRecord(limited, "delivered")
+        isFailing = true
+        const other = yield* seedPendingApproval
+        yield* publish(other)
+        yield* eventually(
+          Effect.sync(() => lines.length),
+          (count) => count === 1
+        )
+        yield* publish(limited)
+        const refused = sql`SELECT FROM deliveries WHERE org_id = ${limited.org_id} AND status = 'failed'`
+        yield* eventually(refused, (rows) => rows.length === 1)
+      }).pipe(withMail(server.port, policy, 1), Effect.provide(Logger.layer([capture])))
+      assert.notInclude(lines.flat(), "The mail server accepts mail again")
+    }))
+
   test("no email is sent for an approval that was decided meanwhile, or to a key that was revoked meanwhile", () =>
     Effect.gen(function* () {
       const server = yield* mailServer()
