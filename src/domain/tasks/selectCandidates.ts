@@ -1,3 +1,4 @@
+import { BestScores } from "./BestScores.ts"
 import { ordinalOf, type PostingList, tokensOf } from "./Postings.ts"
 import { similarity, type WeightedWords } from "./Similarity.ts"
 
@@ -85,41 +86,4 @@ const nextOrdinal = (
     if (lowest === undefined || ordinal < lowest) lowest = ordinal
   }
   return lowest
-}
-
-/** The ordinals with the highest scores, and of equal scores the newest. */
-class BestScores {
-  /** The lowest score that may still be among the best. */
-  lowest = 0
-  readonly #limit: number
-  readonly #ordinals: Array<number> = []
-  readonly #scores: Array<number> = []
-  /** How many ordinals have each score from `lowest` on. */
-  readonly #histogram = new Uint32Array(STEPS + 1)
-  /** How many ordinals have higher scores than `lowest`. */
-  #above = 0
-
-  constructor(limit: number) {
-    this.#limit = limit
-  }
-
-  add(ordinal: number, score: number): void {
-    if (score < this.lowest) return
-    this.#ordinals.push(ordinal)
-    this.#scores.push(score)
-    this.#histogram[score] = (this.#histogram[score] ?? 0) + 1
-    if (score > this.lowest) this.#above++
-    while (this.#above >= this.#limit) {
-      this.lowest++
-      this.#above -= this.#histogram[this.lowest] ?? 0
-    }
-  }
-
-  /** At most `limit` of the ordinals. */
-  chosen(): ReadonlyArray<number> {
-    const chosen = this.#ordinals.filter((_, index) => (this.#scores[index] ?? 0) > this.lowest)
-    const equal = this.#ordinals.filter((_, index) => this.#scores[index] === this.lowest)
-    const newest = equal.toSorted((left, right) => right - left).slice(0, this.#limit - chosen.length)
-    return [...chosen, ...newest]
-  }
 }
