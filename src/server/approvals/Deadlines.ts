@@ -2,6 +2,7 @@ import { Array as Arr, Context, DateTime, Duration, Effect, Layer, Schema, Semap
 import { SqlClient } from "effect/sql"
 import { transition } from "../../domain/approvals/ApprovalState.ts"
 import type { OrgId } from "../../domain/Ids.ts"
+import { RETRY_MILLIS } from "../concurrency/Worker.ts"
 import { logFailure } from "../observability/DatabaseOutage.ts"
 import { Notifications } from "../notifications/Notifications.ts"
 import { isCluster } from "../store/Cluster.ts"
@@ -25,12 +26,15 @@ import { SessionEvents } from "./SessionEvents.ts"
 export interface DeadlineRun {
   /** Approvals that were warned, escalated or expired, and executions whose outcome became unknown. */
   readonly transitioned: number
-  /** Time until the next approval or lease is due; zero if some are due but locked, null if there is none. */
+  /** Time until the next approval or lease is due, or failed ones are retried; zero if some are locked, null if there is none. */
   readonly next_due_in: Duration.Duration | null
 }
 
-/** Organizations whose approvals are transitioned concurrently on a cluster. */
-const CLUSTER_CONCURRENCY = 4
+/** Organizations whose approvals are transitioned concurrently, if each has transactions of its own. */
+const ORGANIZATION_CONCURRENCY = 4
+
+/** The pause after an organization's transitions failed. */
+const failedRetry = Duration.millis(RETRY_MILLIS)
 
 /** Batch size, concurrency and pauses of the deadline worker. */
 export interface DeadlineOptions {
@@ -56,8 +60,8 @@ const defaults: DeadlineOptions = {
 }
 
 /**
- * Enforces the deadlines of approvals, and the leases of claims. All state is in the database: every replica can run it, each due approval is transitioned by one of
- * them, and a replica that was down catches up.
+ * Enforces the deadlines of approvals, and the leases of claims. All state is in the database: every replica can run it, exactly one replica
+ * transitions each due approval, and a replica that was down catches up.
  */
 export class Deadlines extends Context.Service<
   Deadlines,
@@ -148,35 +152,55 @@ const make = Effect.fnUntraced(function* ({ batch: batchSize, concurrency }: Dea
     }
   })
 
-  const runApprovals = Effect.gen(function* () {
-    // One read of an index, and no transaction, unless an approval is due: an idle replica repeats this all day.
-    const next_due_in = yield* nextDueIn
-    if (next_due_in === null || !Duration.isZero(next_due_in)) return { transitioned: 0, next_due_in }
-    if (clustered) {
-      // A transaction on each organization's node, which commits there alone. One that is unavailable does not stop the others.
-      const organizations = yield* Effect.orDie(findDueOrganizations(sql, yield* clock.now, batchSize))
-      const counts = yield* Effect.forEach(
-        organizations,
-        (org_id) =>
-          Effect.catchCause(runBatches({ cursor: firstDueCursor }, org_id), (cause) =>
-            Effect.as(logFailure("Could not enforce the deadlines of an organization; retrying", cause), 0)
-          ),
-        { concurrency: CLUSTER_CONCURRENCY }
-      )
-      return { transitioned: counts.reduce((sum, count) => sum + count, 0), next_due_in: yield* nextDueIn }
-    }
+  /** Batches of all organizations. A row that cannot be read rolls back its whole batch. */
+  const runShared = Effect.gen(function* () {
     const progress = { cursor: firstDueCursor }
     const first = yield* runBatch(progress)
     const others = first.more
       ? yield* Effect.replicateEffect(runBatches(progress), concurrency, { concurrency })
       : []
-    const transitioned = others.reduce((sum, count) => sum + count, first.transitioned)
-    return { transitioned, next_due_in: yield* nextDueIn }
+    return { transitioned: others.reduce((sum, count) => sum + count, first.transitioned), isComplete: true }
+  })
+
+  /** Batches of each organization, on a cluster on its node. One that fails does not stop the others. */
+  const runApart = Effect.gen(function* () {
+    const organizations = yield* Effect.orDie(findDueOrganizations(sql, yield* clock.now, batchSize))
+    const counts = yield* Effect.forEach(
+      organizations,
+      (org_id) =>
+        Effect.catchCause(runBatches({ cursor: firstDueCursor }, org_id), (cause) =>
+          logFailure(`Could not enforce the deadlines of ${org_id}; retrying`, cause)
+        ),
+      { concurrency: ORGANIZATION_CONCURRENCY }
+    )
+    return {
+      transitioned: counts.reduce<number>((sum, count) => sum + (count ?? 0), 0),
+      isComplete: !counts.includes(undefined)
+    }
+  })
+
+  const runApprovals = Effect.gen(function* () {
+    // One read of an index, and no transaction, unless an approval is due: an idle replica repeats this all day.
+    const next_due_in = yield* nextDueIn
+    if (next_due_in === null || !Duration.isZero(next_due_in)) return { transitioned: 0, next_due_in }
+    const run = yield* clustered
+      ? runApart
+      : // What fails again is logged with its organization.
+        Effect.catchCause(runShared, (cause) =>
+          Effect.andThen(Effect.logDebug("A batch of deadlines failed", cause), runApart)
+        )
+    const next = yield* nextDueIn
+    return {
+      transitioned: run.transitioned,
+      next_due_in: run.isComplete || next === null ? next : Duration.max(next, failedRetry)
+    }
   })
 
   const runOnce = Effect.gen(function* () {
-    const approvals = yield* runApprovals
+    // A lease ends also if the approvals cannot be read.
+    const run = yield* Effect.exit(runApprovals)
     const leases = yield* claims.expireLeases
+    const approvals = yield* run
     return {
       transitioned: approvals.transitioned + leases.expired,
       next_due_in: earlier(approvals.next_due_in, leases.next_due_in)

@@ -1,5 +1,5 @@
 import { assert, describe, it, layer } from "@effect/vitest"
-import { Context, Duration, Effect, Layer } from "effect"
+import { Context, Duration, Effect, Layer, Logger } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { StepId } from "../../../src/domain/Ids.ts"
@@ -7,6 +7,7 @@ import { Deadlines } from "../../../src/server/approvals/Deadlines.ts"
 import { StoreClock } from "../../../src/server/store/StoreClock.ts"
 import { transaction } from "../../../src/server/store/transaction.ts"
 import { Countersign } from "../../../src/testing/index.ts"
+import { eventually } from "../../support/eventually.ts"
 import { cloneDatabase } from "../../support/postgres.ts"
 
 describe("Deadlines › the worker", () => {
@@ -364,5 +365,69 @@ layer(
       yield* Effect.repeat(pending, { until: (rows) => rows.length === 0 }).pipe(Effect.timeout("20 seconds"))
       yield* sql`DROP TRIGGER held ON approval_events`
     })
+  )
+
+  it.effect(
+    "an approval that cannot be read stops neither the deadlines nor the leases of other organizations",
+    () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const { runOnce } = yield* Deadlines
+        yield* Effect.forEach(["faulty", "sound"], waitingOf, { discard: true })
+        const countersign = yield* Countersign
+        const admin = yield* countersign.clientWith(yield* countersign.key({}, "leases"))
+        yield* admin.approvalRules.replace({ payload: { rules: [{ effect: "allow" }] } })
+        const { session_id } = yield* admin.sessions.create({})
+        yield* admin.sessions.step({
+          params: { id: session_id },
+          payload: { step_id: StepId.make("claimed"), tool: "t", action_class: "c", claim: true }
+        })
+        // Both are due at once: the faulty one is in the same batch.
+        yield* sql`
+          UPDATE approvals
+          SET expires_at = now(), review_deadline_at = now(), next_due_at = now(),
+            votes = CASE name WHEN 'faulty' THEN '{}'::json END
+          FROM organizations
+          WHERE organizations.org_id = approvals.org_id
+            AND name IN ('faulty', 'sound')
+        `
+        yield* sql`
+          UPDATE governed_steps
+          SET claim_expires_at = claim_expires_at - interval '2 hours'
+          WHERE session_id = ${session_id}
+        `
+        const pendingOf = (organization: string) => sql`
+          SELECT
+          FROM approvals
+            JOIN organizations USING (org_id)
+          WHERE name = ${organization}
+            AND status = 'pending'
+        `
+        yield* eventually(Effect.andThen(runOnce, pendingOf("sound")), (rows) => rows.length === 0)
+        yield* eventually(
+          sql`SELECT FROM governed_steps WHERE session_id = ${session_id} AND execution = 'unknown'`,
+          (rows) => rows.length === 1
+        )
+        assert.lengthOf(yield* pendingOf("faulty"), 1)
+        const [faulty] = yield* sql<{ readonly org_id: string }>`
+          SELECT org_id
+          FROM organizations
+          WHERE name = 'faulty'
+        `
+        const lines: Array<unknown> = []
+        const capture = Logger.make(({ logLevel, message }) => {
+          if (logLevel !== "Debug") lines.push(message)
+        })
+        // A worker may have locked it.
+        const run = yield* eventually(
+          Effect.provide(runOnce, Logger.layer([capture])),
+          () => lines.length > 0
+        )
+        assert.strictEqual(Duration.toMillis(run.next_due_in ?? Duration.zero), 500)
+        assert.strictEqual(lines.flat()[0], `Could not enforce the deadlines of ${faulty?.org_id}; retrying`)
+        assert.lengthOf(lines, 1)
+        yield* sql`UPDATE approvals SET votes = NULL WHERE votes::text = '{}'`
+        yield* eventually(Effect.andThen(runOnce, pendingOf("faulty")), (rows) => rows.length === 0)
+      })
   )
 })
