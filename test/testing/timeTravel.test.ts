@@ -184,6 +184,17 @@ layer(service(), { timeout: "60 seconds" })("Countersign.advance", (it) => {
         )
       }))
 
+    test("who are reviewers are too late at the very end of their window", () =>
+      Effect.gen(function* () {
+        const { advance, people } = yield* Countersign
+        const admin = yield* organizationWith("too late", { escalation_seconds: DAY })
+        yield* people(approves({}, { organization: "too late", after: "1 day" }))
+        const id = yield* request("too late")
+        yield* advance("2 days")
+        const { decided_by, stage, status } = yield* admin.approvals.get({ params: { id } })
+        assert.deepStrictEqual([status, stage, decided_by], ["expired", "admin", null])
+      }))
+
     test("complete a quorum together, each for their group and at their own time, and one who is not needed holds nobody up", () =>
       Effect.gen(function* () {
         const { advance, key, people } = yield* Countersign

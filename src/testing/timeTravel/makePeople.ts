@@ -112,6 +112,8 @@ export const makePeople = Effect.fnUntraced(function* (
         Effect.catchTags({
           APPROVAL_ALREADY_DECIDED: () => Effect.void,
           APPROVAL_EXPIRED: () => Effect.void,
+          // A reviewer is due when the window ends: the approval is escalated first.
+          ADMIN_REQUIRED: () => Effect.void,
           GROUP_REQUIRED: () => Effect.void,
           SAME_PERSON: () => Effect.void,
           NOT_FOUND: () => Effect.void
