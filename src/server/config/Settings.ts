@@ -231,21 +231,18 @@ const isGoogle = (issuer: string): boolean => URL.parse(issuer)?.hostname === "a
 /** Single sign-on needs all of its variables, and cookies that no other machine on the network can read. */
 const findSignOnFaults = (values: Values): ReadonlyArray<VariableFault> => {
   if (values.COUNTERSIGN_OIDC_ISSUER === undefined) return []
-  const required = [
-    "COUNTERSIGN_OIDC_CLIENT_ID",
-    // Either authenticates the client.
-    ...(values.COUNTERSIGN_OIDC_CLIENT_KEY === undefined
-      ? (["COUNTERSIGN_OIDC_CLIENT_SECRET"] as const)
-      : []),
-    "COUNTERSIGN_OIDC_ACCESS"
-  ] as const
-  const faults: Array<VariableFault> = required
+  const faults: Array<VariableFault> = (["COUNTERSIGN_OIDC_CLIENT_ID", "COUNTERSIGN_OIDC_ACCESS"] as const)
     .filter((variable) => values[variable] === undefined)
     .map((variable) => ({ variable, fault: "must be set with COUNTERSIGN_OIDC_ISSUER" }))
-  if (
-    values.COUNTERSIGN_OIDC_CLIENT_KEY !== undefined &&
-    values.COUNTERSIGN_OIDC_CLIENT_SECRET !== undefined
-  ) {
+  const hasSecret = values.COUNTERSIGN_OIDC_CLIENT_SECRET !== undefined
+  const hasKey = values.COUNTERSIGN_OIDC_CLIENT_KEY !== undefined
+  if (!hasSecret && !hasKey) {
+    faults.push({
+      variable: "COUNTERSIGN_OIDC_CLIENT_SECRET",
+      fault: "must be set with COUNTERSIGN_OIDC_ISSUER, or else COUNTERSIGN_OIDC_CLIENT_KEY"
+    })
+  }
+  if (hasSecret && hasKey) {
     faults.push({
       variable: "COUNTERSIGN_OIDC_CLIENT_KEY",
       fault: "must not be set with COUNTERSIGN_OIDC_CLIENT_SECRET"

@@ -398,7 +398,10 @@ describe("Settings of single sign-on", () => {
     assert.notInclude(JSON.stringify(singleSignOn), "hunter2")
     for (const name of ["CLIENT_ID", "CLIENT_SECRET", "ACCESS"]) {
       const variable = `COUNTERSIGN_OIDC_${name}`
-      assert.strictEqual(refused({ ...complete, [variable]: "" }).variable, variable)
+      const { message, variable: missing } = refused({ ...complete, [variable]: "" })
+      assert.strictEqual(missing, variable)
+      // The other way to authenticate is named.
+      assert.strictEqual(message.includes("COUNTERSIGN_OIDC_CLIENT_KEY"), name === "CLIENT_SECRET")
     }
   })
 
