@@ -221,7 +221,7 @@ export const checkSingleSignOn = (settings: Settings): Effect.Effect<Finding> =>
     return Effect.succeed(skipped("COUNTERSIGN_OIDC_ISSUER is unset: people sign in with API keys"))
   }
   const issuer = new URL(singleSignOn.issuer)
-  const fetchBounded = makeBoundedFetch((url) => url.origin === issuer.origin, globalThis.fetch)
+  const fetchBounded = makeBoundedFetch((url) => url.origin === issuer.origin)
   const metadata = Effect.promise(async () => {
     try {
       const { authorization_endpoint, jwks_uri, token_endpoint } = await readMetadata(issuer, fetchBounded)

@@ -21,7 +21,7 @@ import { Egress } from "../egress/Egress.ts"
 import { signInFailures } from "../observability/metricDefinitions.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { People, type Admission, type VerifiedPerson } from "../identity/People.ts"
-import { type HttpFetch, makeBoundedFetch, type ProviderFetch } from "./SingleSignOn/boundedFetch.ts"
+import { type HttpFetch, makeBoundedFetch } from "./SingleSignOn/boundedFetch.ts"
 import { hasGroups, lacksClaims, personOf, unreadableClaims, withUserinfo } from "./SingleSignOn/claims.ts"
 import { type LogoutTarget, makeLogoutKeys, verifyLogoutToken } from "./SingleSignOn/logoutToken.ts"
 import { makeProviderMetadata } from "./SingleSignOn/providerMetadata.ts"
@@ -40,7 +40,7 @@ export const CALLBACK_PATH = `${CONSOLE_PATH}/single-sign-on/callback`
 /** How long a person has to sign in at the provider. */
 export const SIGN_IN_LIFETIME: Duration.Duration = Duration.minutes(10)
 
-/** Pause between two readings of the provider's keys because a signature named an unknown key. */
+/** Shortest time between two reads of the provider's keys that an unknown key causes. */
 const KEY_REFRESH_MILLIS = 5_000
 
 /** How userinfo may be signed if the provider does not say: with any key of its own. */
@@ -219,8 +219,7 @@ const make = Effect.fnUntraced(function* (settings: SingleSignOnSettings, public
   /** Hosts of the provider besides the issuer's, which passed the rules for addresses. */
   const vetted = new Set<string>()
   const fetchBounded: HttpFetch = makeBoundedFetch(
-    (url) => url.origin === issuer.origin || vetted.has(url.origin),
-    yield* IdentityProviderFetch
+    (url) => url.origin === issuer.origin || vetted.has(url.origin)
   )
   const options = { [oauth.customFetch]: fetchBounded, [oauth.allowInsecureRequests]: isInsecure }
   const client: oauth.Client = {
@@ -527,12 +526,6 @@ const make = Effect.fnUntraced(function* (settings: SingleSignOnSettings, public
     verifyLogout
   })
 })
-
-/** How the identity provider is reached. A reference, so that a test can replace it. */
-export const IdentityProviderFetch = Context.Reference<ProviderFetch>(
-  "countersign/server/console/SingleSignOn/IdentityProviderFetch",
-  { defaultValue: (): ProviderFetch => globalThis.fetch }
-)
 
 /** The code of an error, without the provider's own text. */
 const describe = (error: unknown): string => {

@@ -1,8 +1,5 @@
 /** Requests to the identity provider, bounded in time and size. */
 
-/** The part of `fetch` that is used. */
-export type ProviderFetch = (url: URL, init: RequestInit) => Promise<Response>
-
 /** `fetch` as the OAuth library calls it. */
 export type HttpFetch = (
   url: string,
@@ -36,7 +33,7 @@ const readBytes = async (response: Response): Promise<Uint8Array> => {
 
 /** A `fetch` that requests allowed URLs only, follows no redirect, and ends within five seconds. */
 export const makeBoundedFetch =
-  (isAllowed: (url: URL) => boolean, fetch: ProviderFetch): HttpFetch =>
+  (isAllowed: (url: URL) => boolean): HttpFetch =>
   async (text, { body, headers: sent, method }) => {
     const url = new URL(text)
     if (!isAllowed(url)) throw new Error("An address that is not the identity provider's")
