@@ -97,8 +97,8 @@ export interface SignedInSession {
 }
 
 /**
- * The sessions of browsers that signed in with an API key. The database stores only the SHA-256 of a session token. Each request checks
- * the session and its key, so that revoking the key ends its sessions immediately.
+ * The sessions of browsers that signed in, with an API key or by single sign-on. The database stores only the SHA-256 of
+ * a session token. Each request checks the session and its key, so that revoking the key ends its sessions immediately.
  */
 export class ConsoleSessions extends Context.Service<
   ConsoleSessions,
@@ -171,6 +171,10 @@ export class ConsoleSessions extends Context.Service<
         const watch = makeSessionWatch()
         /** Digests of tokens whose session was open at its last request. */
         const remembered = new LruCache<true>({ entries: MAX_REMEMBERED, weight: MAX_REMEMBERED })
+        const forget = (digest: string) => {
+          remembered.delete(digest)
+          watch.end(digest)
+        }
         const isRemembered = ({ digest }: Token) => remembered.get(hexOf(digest)) === true
 
         /** Sessions whose user was last active by then have ended. */
@@ -190,7 +194,7 @@ export class ConsoleSessions extends Context.Service<
           if (sessions.length === 0) return 0
           const now = yield* clock.now
           const ended = yield* findEndedSessions(sql, sessions, now, idleSince(now))
-          ended.forEach(watch.end)
+          ended.forEach(forget)
           return ended.length
         }).pipe(Effect.orDie)
         yield* (yield* Revocations).subscribe({
@@ -264,7 +268,7 @@ export class ConsoleSessions extends Context.Service<
                   reason: "session limit"
                 })
               }
-              yield* sql.afterCommit(Effect.sync(() => ended.forEach(({ digest }) => watch.end(digest))))
+              yield* sql.afterCommit(Effect.sync(() => ended.forEach(({ digest }) => forget(digest))))
               yield* sql`
               INSERT INTO console_sessions (
                 org_id, digest, session_id, key_id, created_at, last_active_at, expires_at, provider_session, browser, address
@@ -305,10 +309,7 @@ export class ConsoleSessions extends Context.Service<
               return rows
             })
           )
-          ended.forEach(({ digest }) => {
-            remembered.delete(digest)
-            watch.end(digest)
-          })
+          ended.forEach(({ digest }) => forget(digest))
           return ended.length
         })
 
@@ -399,7 +400,7 @@ export class ConsoleSessions extends Context.Service<
                 return row.digest
               })
             )
-            watch.end(digest)
+            forget(digest)
           }),
           endAllOf: Effect.fn("ConsoleSessions.endAllOf")(function* (principal, key_id) {
             return yield* endSessions({ org_id: principal.org_id, key_id }, principal, {})
@@ -431,8 +432,7 @@ export class ConsoleSessions extends Context.Service<
                   yield* audit.record({ org_id, actor }, "console.signed_out", actor.id)
               })
             )
-            remembered.delete(hexOf(digest))
-            watch.end(hexOf(digest))
+            forget(hexOf(digest))
           }),
           ended: ({ remaining, row }) => Effect.raceFirst(clock.clock.sleep(remaining), watch.awaitEnd(row)),
           check

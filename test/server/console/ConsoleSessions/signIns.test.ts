@@ -134,6 +134,36 @@ layer(service())("Console sign-ins", (it) => {
     })
   )
 
+  it.effect("a token whose session was ended is limited like an unknown one from its next request on", () =>
+    Effect.gen(function* () {
+      const { key } = yield* Countersign
+      const secret = yield* key({ preset: "reviewer" }, "ended tokens")
+      const sessions = yield* ConsoleSessions
+      const from = { address: "127.0.0.1", userAgent: undefined }
+      const open = sessions.open(secret, { ...from, admit: Effect.void, request: () => Effect.void })
+      /** How many requests of a token were limited before its session was looked up. */
+      const limited = Effect.fnUntraced(function* (token: Redacted.Redacted) {
+        let count = 0
+        const admit = Effect.sync(() => void count++)
+        yield* Effect.exit(sessions.find(token, { address: "127.0.0.1", isActive: true, admit }))
+        return count
+      })
+      const ended = yield* open
+      assert.strictEqual(yield* limited(ended.token), 0)
+      const { principal } = yield* sessions.find(ended.token, {
+        address: "127.0.0.1",
+        isActive: true,
+        admit: Effect.void
+      })
+      yield* sessions.end(principal, ended.session.id)
+      assert.strictEqual(yield* limited(ended.token), 1)
+      const oldest = yield* open
+      yield* TestClock.adjust("1 second")
+      for (let count = 1; count <= MAX_SESSIONS_PER_KEY; count++) yield* open
+      assert.strictEqual(yield* limited(oldest.token), 1)
+    })
+  )
+
   it.effect("a sign-in beyond the limit ends the stream of the session that it ends, without the poll", () =>
     Effect.gen(function* () {
       const { key } = yield* Countersign
