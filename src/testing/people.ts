@@ -28,7 +28,7 @@ export interface PersonOptions {
 
 /** How a scripted person rejects. */
 export interface RejectOptions extends PersonOptions {
-  /** Other arguments to propose. A step that has these very arguments is rejected without a proposal. */
+  /** Other arguments to propose. A step that has exactly these arguments is rejected without a proposal. */
   readonly proposes?: ProposedArguments
 }
 

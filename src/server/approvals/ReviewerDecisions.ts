@@ -140,7 +140,7 @@ export class ReviewerDecisions extends Context.Service<
       const store = { sql, clock }
       const atomically = atomic(sql)
       const waiting = new KeyedBudget<OrgId>({ perKey: MAX_WAITING_STEPS })
-      // Calls of one tool in one session at once: an agent must not vary a call at once either, before the first answer is stored.
+      // Calls of one tool in one session at once, or an agent could send variants in parallel before the first answer is stored.
       const tried = new KeyedBudget<string>({ perKey: MAX_REFUSALS })
 
       /** Stops a reviewer that has made decisions of a kind for which it no longer has the standing. Returns whether it did. */

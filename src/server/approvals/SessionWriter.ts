@@ -56,8 +56,8 @@ export type { SessionChange, SessionWrite, Written } from "./SessionWriter/Sessi
 const MAX_BATCH = 64
 
 /**
- * Steps, outcomes and approvals with more JSON text than this are not batched: others would wait for them. In
- * characters, stored ones in bytes.
+ * Steps, outcomes and approvals with more JSON text than this are not batched: others would wait for them. New ones are
+ * measured in characters, stored ones in bytes.
  */
 const MAX_TEXT = 65_536
 

@@ -139,7 +139,9 @@ export class FeedbackTokens extends Context.Service<
               Effect.gen(function* () {
                 const key = yield* findUsableKey(sql, token, now)
                 if (key === undefined) {
-                  return yield* refused("The API key that created this feedback token was revoked.")
+                  return yield* refused(
+                    "The API key that created this feedback token was revoked or has expired."
+                  )
                 }
                 if (!(yield* countTokenUse(sql, token, digest))) {
                   if (yield* isNewestFeedback(sql, token, digest)) return

@@ -37,7 +37,7 @@ export class Providers extends Context.Service<
       // Prometheus sees an increase only from an existing value, so the counters exist before their first increment.
       for (const outcome of exampleOutcomes) providerAnswers("examples", outcome).updateUnsafe(0, context)
       for (const kind of ["openai", "anthropic"]) {
-        // Before the first call: the version with the prompt's examples was deleted.
+        // Counted without a call if the dataset version of the prompt's examples was deleted.
         providerAnswers(kind, "no_example").updateUnsafe(0, context)
         for (const outcome of modelOutcomes) {
           providerAnswers(kind, outcome).updateUnsafe(0, context)

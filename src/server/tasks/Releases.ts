@@ -136,7 +136,6 @@ export class Releases extends Context.Service<
         return choice
       })
 
-      /** Fails if the dataset version of a release was deleted. The task's row is locked, so none is being deleted. */
       return Releases.of({
         list: Effect.fn("Releases.list")(function* (task_id, request) {
           const { org_id } = yield* Authorized("tasks.read")

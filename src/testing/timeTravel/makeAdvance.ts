@@ -103,9 +103,7 @@ export const makeAdvance = Effect.fnUntraced(function* (people: People) {
       for (let moves = 0; ; moves++) {
         if (moves === MAX_MOVES) {
           return yield* Effect.die(
-            new Error(
-              `countersign/testing: there is no end to what becomes due: gave up after ${MAX_MOVES} moves.`
-            )
+            new Error(`countersign/testing: work keeps becoming due: stopped after ${MAX_MOVES} moves.`)
           )
         }
         const due = yield* stored

@@ -97,7 +97,7 @@ interface LoadedAttempt {
  * - Each attempt and each replay sends the bytes that were stored with the event. Signature and timestamp are new for each attempt.
  * - Each attempt loads the endpoint again: a removed or disabled endpoint gets no further requests. Only the first attempt right after the
  *   commit uses the endpoint as that transaction read it (`RecentEvents`).
- * - Neither does an unverified endpoint get any, if the installation requires verification.
+ * - An unverified endpoint gets no events if the installation requires verification.
  * - 2xx is success. 410 Gone disables the endpoint. Every other status and every network error is retried by the channel's policy.
  */
 export const make = Effect.fnUntraced(function* (options: WebhookOptions = {}) {

@@ -46,7 +46,7 @@ export const chooseCandidate = Effect.fnUntraced(function* (
   return comparison
 })
 
-/** Fails if the dataset version of a release was deleted. */
+/** Fails if the dataset version of a release was deleted. The caller has locked the task's row, so none is being deleted. */
 export const requireDataset = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
