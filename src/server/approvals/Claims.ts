@@ -33,6 +33,7 @@ import type { ClaimId, OrgId, SessionId, StepId } from "../../domain/Ids.ts"
 import type { Principal } from "../../domain/identity/Principal.ts"
 import { redactText } from "../../domain/redaction/Redaction.ts"
 import type { Timestamp } from "../../domain/Time.ts"
+import { RETRY_MILLIS } from "../concurrency/Worker.ts"
 import { Audit } from "../identity/Audit.ts"
 import { StoredUsage } from "../identity/StoredUsage.ts"
 import { logFailure } from "../observability/DatabaseOutage.ts"
@@ -77,7 +78,7 @@ type ResolveError = NotFound | SelfApproval | SessionClosed | ExecutionNotUnknow
 export interface LeaseRun {
   /** Executions whose outcome became unknown. */
   readonly expired: number
-  /** Time until the next lease ends; zero if some have ended but could not be written, null if no step is being executed. */
+  /** Time until the next lease ends, or until those are written again that could not be; null if no step is being executed. */
   readonly next_due_in: Duration.Duration | null
 }
 
@@ -311,9 +312,7 @@ export class Claims extends Context.Service<
           .pipe(
             // The session was closed or deleted meanwhile, and its executions with it.
             Effect.catch(() => Effect.succeed(0)),
-            Effect.catchCause((cause) =>
-              Effect.as(logFailure("Could not end the lease of a claim; retrying", cause), 0)
-            )
+            Effect.catchCause((cause) => logFailure("Could not end the lease of a claim; retrying", cause))
           )
 
       const nextDueIn = Effect.gen(function* () {
@@ -327,15 +326,21 @@ export class Claims extends Context.Service<
         if (next_due_in === null || !Duration.isZero(next_due_in)) return { expired: 0, next_due_in }
         const now = yield* clock.now
         let expired = 0
+        let isComplete = true
         for (let after = beforeAllLeases; ;) {
           const due = yield* Effect.orDie(findDueLeases(sql, now, after, LEASE_BATCH))
           const counts = yield* Effect.forEach(due, expire, { concurrency: LEASE_CONCURRENCY })
-          expired += counts.reduce((sum, count) => sum + count, 0)
+          expired += counts.reduce<number>((sum, count) => sum + (count ?? 0), 0)
+          isComplete &&= !counts.includes(undefined)
           const last = due.at(-1)
           if (last === undefined || due.length < LEASE_BATCH) break
           after = last
         }
-        return { expired, next_due_in: yield* nextDueIn }
+        const next = yield* nextDueIn
+        return {
+          expired,
+          next_due_in: isComplete || next === null ? next : Duration.max(next, Duration.millis(RETRY_MILLIS))
+        }
       }).pipe(Effect.withSpan("Claims.expireLeases"))
 
       return Claims.of({

@@ -76,7 +76,7 @@ export class SignInFailed extends Data.TaggedError("SignInFailed")<{
 }> {}
 
 /** A sign-in in progress, as the browser's cookie keeps it. Nothing of it is stored on the service. */
-export interface PendingSignIn {
+interface PendingSignIn {
   /** The value of the cookie. */
   readonly cookie: Redacted.Redacted
   /** Where the browser goes: the provider's page. */
@@ -93,7 +93,7 @@ export interface CompletedSignIn {
 }
 
 /** A logout at the provider. */
-export interface ProviderLogout extends Omit<LogoutTarget, "issuedAt"> {
+interface ProviderLogout extends Omit<LogoutTarget, "issuedAt"> {
   readonly issuer: string
   /** Sessions that began later are not meant: a token that is sent again ends nothing new. */
   readonly begunBy: DateTime.Utc
@@ -187,7 +187,7 @@ const derive = (secret: string, purpose: "state" | "nonce" | "verifier"): string
 /** Paths of the console that a sign-in may lead to: never another origin, because `/console` stands before them. */
 const RETURN_PATH = /^\/(?!\/)[\w\-./~?=&%+:,]{0,500}$/u
 
-export const safeReturnPath = (path: string): string => (RETURN_PATH.test(path) ? path : "/")
+const safeReturnPath = (path: string): string => (RETURN_PATH.test(path) ? path : "/")
 
 /** The side at fault for a failed sign-in; null: none, the person took too long or did not sign in. */
 const faultOf: Readonly<Record<SignInFailed["reason"], "provider" | "person" | null>> = {

@@ -430,4 +430,32 @@ layer(
         yield* eventually(Effect.andThen(runOnce, pendingOf("faulty")), (rows) => rows.length === 0)
       })
   )
+
+  it.effect("a lease whose claim cannot be read is tried again after a pause", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const { runOnce } = yield* Deadlines
+      const countersign = yield* Countersign
+      const admin = yield* countersign.clientWith(yield* countersign.key({}, "faulty lease"))
+      yield* admin.approvalRules.replace({ payload: { rules: [{ effect: "allow" }] } })
+      const { session_id } = yield* admin.sessions.create({})
+      yield* admin.sessions.step({
+        params: { id: session_id },
+        payload: { step_id: StepId.make("claimed"), tool: "t", action_class: "c", claim: true }
+      })
+      const setAttempt = (attempt: number | null) => sql`
+        UPDATE governed_steps
+        SET claim_expires_at = claim_expires_at - interval '2 hours', attempt = ${attempt}
+        WHERE session_id = ${session_id}
+      `
+      yield* setAttempt(null)
+      const { next_due_in } = yield* runOnce
+      assert.strictEqual(Duration.toMillis(next_due_in ?? Duration.zero), 500)
+      yield* setAttempt(1)
+      yield* eventually(
+        sql`SELECT FROM governed_steps WHERE session_id = ${session_id} AND execution = 'unknown'`,
+        (rows) => rows.length === 1
+      )
+    })
+  )
 })
