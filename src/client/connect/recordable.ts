@@ -1,5 +1,6 @@
 /** Values of tools as the service accepts them. */
 import type { Schema } from "effect"
+import { cutText } from "../../domain/cutText.ts"
 
 /** Most characters of a result that is recorded. The service accepts 4 MiB, and a character may take four bytes. */
 const MAX_RESULT_CHARACTERS = 1_000_000
@@ -35,8 +36,7 @@ export const recordable = (result: unknown): Schema.Json => {
 /** The text of an error, cut to the length that is recorded. */
 export const errorText = (error: unknown): string => {
   const text = error instanceof Error ? error.message : typeof error === "string" ? error : inspect(error)
-  // The cut must not leave half of a character.
-  return text.slice(0, MAX_ERROR_CHARACTERS).replace(/[\uD800-\uDBFF]$/u, "")
+  return cutText(text, MAX_ERROR_CHARACTERS)
 }
 
 const inspect = (error: unknown): string => {

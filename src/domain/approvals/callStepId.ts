@@ -3,6 +3,8 @@
  * the calls of each response from the start.
  */
 
+import { cutText } from "../cutText.ts"
+
 /** The most characters of a step's ID. */
 const MAX_LENGTH = 200
 
@@ -33,10 +35,7 @@ const ordered = (_name: string, value: unknown): unknown =>
 
 /** The ID of a call's step: the call's own. A longer one is its beginning and the SHA-256 of the whole. */
 export const callStepId = async (callId: string): Promise<string> =>
-  callId.length <= MAX_LENGTH
-    ? callId
-    : // The cut must not leave half of a character.
-      `${callId.slice(0, PREFIX_LENGTH).replace(/[\uD800-\uDBFF]$/u, "")}#${await sha256(callId)}`
+  callId.length <= MAX_LENGTH ? callId : `${cutText(callId, PREFIX_LENGTH)}#${await sha256(callId)}`
 
 /**
  * The ID of the step of a call whose ID belongs to another step of the session. It has the digest of the call's content, so that the same
