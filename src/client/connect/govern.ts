@@ -1,4 +1,5 @@
-import { hasCode, isUnavailable, requestedDelay } from "../isTransient.ts"
+import { cutText } from "../../domain/cutText.ts"
+import { hasCode } from "../isTransient.ts"
 import type { StreamOptions } from "../StreamOptions.ts"
 import type { AnyApproval, ApprovalListener, ReviewerSpoke } from "./approvalWaits.ts"
 import type { CallOptions } from "./CallOptions.ts"
@@ -12,6 +13,7 @@ import type {
   StepRequest
 } from "./generated/Operations.ts"
 import { newIdempotencyKey } from "./idempotencyKey.ts"
+import { retryUnavailable } from "./retryUnavailable.ts"
 import { type Clock, linkSignals } from "./wait.ts"
 
 /** A decided step. */
@@ -33,7 +35,8 @@ export interface WaitOptions extends Pick<StreamOptions, "reconnect">, Pick<Call
   readonly timeout?: Duration
   /**
    * Identifies the request of a step with `claim`, which is repeated with it and then gets the same claim. Default: a random one. Pass one that
-   * you have stored to get the claim again after a restart; never share it between two agents.
+   * you have stored to get the claim again after a restart; never share it between two agents. The lease of that claim is not extended:
+   * `execute` renews it at once, and after `govern` the caller has to.
    */
   readonly idempotencyKey?: string
   /**
@@ -99,16 +102,11 @@ export interface Reply {
   readonly payload: { readonly text: string }
 }
 
-/** The request for a text, which is cut to the length of a message without splitting a character. All attempts have the same key. */
+/** The request for a text, which is cut to the length of a message. All attempts have the same key. */
 const replyOf = (approval_id: string, text: string): Reply => ({
   params: { id: approval_id },
   headers: idempotencyHeaders(),
-  payload: {
-    text:
-      text.length <= MAX_MESSAGE_LENGTH
-        ? text
-        : `${text.slice(0, MAX_MESSAGE_LENGTH - 1).replace(/[\uD800-\uDBFF]$/u, "")}…`
-  }
+  payload: { text: cutText(text, MAX_MESSAGE_LENGTH, "…") }
 })
 
 /** The members that a decision adds to the answer to a step. */
@@ -124,12 +122,8 @@ export type Decided<Arguments, Answer, Approval> = Answer &
 /** Retries of the first request: an address without a service should fail soon. */
 const FIRST_RETRIES = 3
 
-/** Delay before the first retry. Each following one doubles up to the maximum, with 20% jitter. */
-const FIRST_DELAY_MILLIS = 500
-const MAX_DELAY_MILLIS = 30_000
-
 /** The service as one call of `govern` reaches it. */
-export interface Governing<Step, Answer, Approval, Message> {
+interface Governing<Step, Answer, Approval, Message> {
   readonly clock: Clock
   /** Submits a step. `after_message`: the last message that the caller has got; undefined: none. */
   readonly submit: (step: Step, signal: AbortSignal, after_message: number | undefined) => Promise<Answer>
@@ -144,7 +138,7 @@ export interface Governing<Step, Answer, Approval, Message> {
 }
 
 /** Limits of one call of `govern`. */
-export interface GovernLimits extends Pick<WaitOptions, "reconnect" | "timeout"> {
+interface GovernLimits extends Pick<WaitOptions, "reconnect" | "timeout"> {
   readonly signal: AbortSignal
 }
 
@@ -193,7 +187,7 @@ export const govern = async <
   }
 }
 
-/** The step that goes on with the arguments of a proposal. The agent's summary tells of its own arguments. */
+/** The step that goes on with the arguments of a proposal. The summary is dropped: it describes the agent's own arguments. */
 export const proposedStep = <Step extends AnyStep<unknown>, Id extends string, Arguments>(
   { summary: _, ...step }: Step,
   step_id: Id,
@@ -219,7 +213,7 @@ const decide = async <
   // Before the request: the event that decides a step pending now comes after it.
   const listener = listen()
   try {
-    let answer = await submitUntilAnswered(submitStep, FIRST_RETRIES, clock, signal)
+    let answer = await retryUnavailable(submitStep, { retries: FIRST_RETRIES, clock, signal })
     let approval: Approval | undefined
     while (!isDecided(answer)) {
       const pending = answer
@@ -235,7 +229,7 @@ const decide = async <
       if (change === undefined) listener.rewind()
       approval = change?.outcome === undefined ? undefined : change
       try {
-        answer = await submitUntilAnswered(submitStep, Infinity, clock, signal)
+        answer = await retryUnavailable(submitStep, { retries: Infinity, clock, signal })
       } catch (error) {
         // Closing a session rejects its pending approvals, and a closed session no longer accepts step requests.
         if (!hasCode(error, "SESSION_CLOSED") || approval?.outcome !== "reject") throw error
@@ -256,29 +250,10 @@ const isDecided = <Answer extends Pick<AnyAnswer<AnyMessage>, "decision">>(
   answer: Answer
 ): answer is Answer & { readonly decision: "allow" | "reject" } => answer.decision !== "pending"
 
-/** Submits the step again while the service is busy or unreachable. */
-const submitUntilAnswered = async <Answer>(
-  submit: () => Promise<Answer>,
-  retries: number,
-  clock: Clock,
-  signal: AbortSignal
-): Promise<Answer> => {
-  for (let attempt = 0; ; attempt++) {
-    try {
-      return await submit()
-    } catch (error) {
-      signal.throwIfAborted()
-      if (attempt >= retries || !isUnavailable(error)) throw error
-      const backoff = FIRST_DELAY_MILLIS * 2 ** Math.min(attempt, 20) * (0.8 + clock.random() * 0.4)
-      await clock.sleep(Math.max(Math.min(backoff, MAX_DELAY_MILLIS), requestedDelay(error)), signal)
-    }
-  }
-}
-
 /** Sends an answer to a reviewer. One that comes too late, or after the last that is allowed, is dropped: the decision matters more. */
 const sendReply = async (send: () => Promise<unknown>, clock: Clock, signal: AbortSignal): Promise<void> => {
   try {
-    await submitUntilAnswered(send, Infinity, clock, signal)
+    await retryUnavailable(send, { retries: Infinity, clock, signal })
   } catch (error) {
     if (!DROPPED_REPLIES.some((code) => hasCode(error, code))) throw error
   }
@@ -307,7 +282,7 @@ const changeOf = async <Approval>(
 const MAX_LENGTH = 200
 
 /** Proposals that one call of `govern` accepts: reviewers may propose other arguments again and again. */
-export const MAX_PROPOSALS = 10
+const MAX_PROPOSALS = 10
 
 /**
  * The ID of the step that `govern` requests with the arguments of a proposal: `refund~2` after `refund`, then `refund~3`. A program that is
@@ -315,6 +290,5 @@ export const MAX_PROPOSALS = 10
  */
 export const proposedStepId = (step_id: string, attempt: number): string => {
   const suffix = `~${attempt}`
-  // The cut must not leave half of a character.
-  return step_id.slice(0, MAX_LENGTH - suffix.length).replace(/[\uD800-\uDBFF]$/u, "") + suffix
+  return cutText(step_id, MAX_LENGTH - suffix.length) + suffix
 }

@@ -1,24 +1,21 @@
 import { isUnavailable, requestedDelay } from "../isTransient.ts"
-import { sleep } from "./wait.ts"
+import { type Clock, never, systemClock } from "./wait.ts"
 
-/** Delay before the first retry. Each following one doubles, with 20% jitter. */
+/** Delay before the first retry. Each following one doubles up to the maximum, with 20% jitter. */
 const FIRST_DELAY_MILLIS = 500
-
-/** The longest delay that a service can ask for. */
 const MAX_DELAY_MILLIS = 30_000
-
-const never = new AbortController().signal
 
 interface RetryUnavailableOptions {
   /** Retries after the client's own. */
   readonly retries: number
+  readonly clock?: Clock
   readonly signal?: AbortSignal | undefined
 }
 
-/** Sends an idempotent request again while the service is busy or unreachable. */
+/** Sends an idempotent request again while the service is busy or unreachable, and not before the delay that the service requested. */
 export const retryUnavailable = async <A>(
   send: () => Promise<A>,
-  { retries, signal = never }: RetryUnavailableOptions
+  { clock = systemClock, retries, signal = never }: RetryUnavailableOptions
 ): Promise<A> => {
   for (let attempt = 0; ; attempt++) {
     try {
@@ -26,8 +23,8 @@ export const retryUnavailable = async <A>(
     } catch (error) {
       signal.throwIfAborted()
       if (attempt >= retries || !isUnavailable(error)) throw error
-      const backoff = FIRST_DELAY_MILLIS * 2 ** attempt * (0.8 + Math.random() * 0.4)
-      await sleep(Math.min(Math.max(backoff, requestedDelay(error)), MAX_DELAY_MILLIS), signal)
+      const backoff = FIRST_DELAY_MILLIS * 2 ** Math.min(attempt, 20) * (0.8 + clock.random() * 0.4)
+      await clock.sleep(Math.max(Math.min(backoff, MAX_DELAY_MILLIS), requestedDelay(error)), signal)
     }
   }
 }

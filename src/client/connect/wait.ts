@@ -38,6 +38,9 @@ export class Closing {
   }
 }
 
+/** A signal that never aborts. */
+export const never = new AbortController().signal
+
 /** The clock and the random numbers of waits, from JavaScript or from the Effect program that waits. */
 export interface Clock {
   /** The current time in milliseconds. */
