@@ -97,7 +97,7 @@ export const governMiddleware = <Message>(
       } catch (error) {
         // The tool itself interrupted the graph: it has not ended.
         if (isInterrupt(error)) {
-          await gate.suspend(call, request)
+          gate.suspend(call)
           throw error
         }
         await gate.report(call, request, { status: "failed", error })
@@ -174,8 +174,8 @@ const isInvokable = (tool: unknown): tool is InvokableTool =>
   typeof tool === "object" && tool !== null && "invoke" in tool && "name" in tool
 
 /**
- * The tool with the claim's idempotency key in its `configurable`, in which calls of another model fail: of an agent inside it that does not have this middleware, or its own would have replaced the
- * guard.
+ * Returns the tool with the claim's idempotency key in its `configurable`. Inside it, calls that another model makes fail: an agent there
+ * without this middleware would not be governed.
  */
 const guardTool = (
   tool: unknown,

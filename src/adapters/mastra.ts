@@ -236,7 +236,7 @@ const complete = async (
     await gate.report(call, context, { status: "failed", error })
     throw error
   }
-  if (isSuspended) await gate.suspend(call, context)
+  if (isSuspended) gate.suspend(call)
   else await gate.report(call, context, { status: "succeeded", result })
   return result
 }

@@ -159,8 +159,11 @@ export const governAgents = <Module extends AgentsModule, Run extends RunContext
           : await gate.ask(call, context, { signal: details?.signal, wait: false, renew: false })
         // Not thrown: by default the SDK hides the text of a tool's error from the model.
         if (verdict.verdict !== "allow") return verdict.message
-        return gate.execute(call, context, () =>
-          definition.execute(input, context, withIdempotencyKey(details ?? {}, verdict.claim))
+        return gate.execute(
+          call,
+          context,
+          () => definition.execute(input, context, withIdempotencyKey(details ?? {}, verdict.claim)),
+          details?.signal
         )
       }
     })

@@ -15,10 +15,11 @@ import {
   runReported,
   type ToolEnd
 } from "../client/connect/execute.ts"
+import { backgroundClock, type Lease } from "../client/connect/keepClaim.ts"
 import { isProblem, type Problem } from "../client/connect/Problem.ts"
 import type { Clock } from "../client/connect/wait.ts"
 import type { CountersignClient } from "../client/connect.ts"
-import { isUnavailable } from "../client/isTransient.ts"
+import { isTransient } from "../client/isTransient.ts"
 import {
   coveredBy,
   describeQuestion,
@@ -26,8 +27,15 @@ import {
   rejectionCause
 } from "../domain/approvals/describeDecision.ts"
 import { callStepId, repeatedStepId } from "../domain/approvals/callStepId.ts"
+import { cutText } from "../domain/cutText.ts"
 import { CallMap } from "./toolGate/CallMap.ts"
-import { describeDenial, describeHeld, describePending, describeProblem } from "./toolGate/messages.ts"
+import {
+  describeDenial,
+  describeFailure,
+  describeHeld,
+  describePending,
+  describeProblem
+} from "./toolGate/messages.ts"
 import { toJson } from "../client/connect/recordable.ts"
 import { retryUnavailable } from "../client/connect/retryUnavailable.ts"
 
@@ -60,7 +68,7 @@ export interface GateFault {
 export interface GateSettings<Context = undefined> {
   /** The client: `connect({ url, key })`, with a key of the preset `runtime`. */
   readonly client: Pick<CountersignClient, "approvals" | "govern" | "sessions">
-  /** ID of the agent session that the steps belong to, or how to find it for a run. Resume a run with the session that it began with. */
+  /** ID of the agent session that the steps belong to, or how to find it for a run. A resumed run needs the session with which it began. */
   readonly session: string | ((context: Context) => string | Promise<string>)
   /** The class of actions that rules match, by tool. Default: `write` for every tool. */
   readonly actionClass?: string | ((call: ToolCall) => string)
@@ -74,10 +82,10 @@ export interface GateSettings<Context = undefined> {
   /** The step's ID. Default: the ID of the call. It must be the same when the run is resumed, so it must not be random. */
   readonly stepId?: (call: ToolCall, context: Context) => string
   /**
-   * How to treat a call with the ID, tool and arguments of a call that has an outcome. `executed`: as the same call, of a framework that
-   * repeats the calls of a run which it resumes. It is denied. `new`: as another call, of a model server that numbers the calls of each
-   * response from the start (`call_0`). It gets a step and a decision of its own; before the first call has an outcome, it gets that call's decision. Other arguments
-   * are another call in any case. Default: `executed`.
+   * How to treat a call with the ID, tool and arguments of a call that has an outcome. `executed`: it is the same call, as from a framework
+   * that replays calls when it resumes a run; it is denied. `new`: it is another call, as from a model server that numbers the calls of each
+   * response from `call_0`; it gets its own step and decision. Before the first call has an outcome, the second gets the decision of the first.
+   * A call with other arguments is always another call. Default: `executed`.
    */
   readonly repeatedIds?: "executed" | "new"
   /**
@@ -91,8 +99,11 @@ export interface GateSettings<Context = undefined> {
    * a repeated request, such as by {@link Claim.idempotency_key}. Default: `false`, a person finds out what happened.
    */
   readonly afterUnknown?: boolean | ((call: ToolCall) => boolean)
-  /** Called with the claim of a call before it is executed. Its `idempotency_key` is the same for every attempt of the call. */
-  readonly onClaim?: (claim: Claim, call: ToolCall, context: Context) => void
+  /**
+   * Called with the claim of a call before it is executed. Its `idempotency_key` is the same for every attempt of the call. If it throws, the
+   * call is denied, and its outcome is recorded as failed.
+   */
+  readonly onClaim?: (claim: Claim, call: ToolCall, context: Context) => unknown
   /**
    * How long a call waits for a person. After it the call is denied, and the approval stays pending: the same call asks again. Default: until
    * the rule's own windows end.
@@ -134,7 +145,7 @@ export type GateOptions<Context = undefined> = GateSettings<Context> &
  * - `unknown`: the step may have been executed. A person finds out, in the console or with `executions.resolve`;
  * - `question`: a reviewer asks about the call, which still waits. Nothing was rejected: the same call goes on waiting;
  * - `unreachable`: the service gave no answer;
- * - `refused`: the service refused the request, such as for a wrong key or a closed session.
+ * - `refused`: the service refused the request, such as for a wrong key or a closed session, or a function of the settings threw.
  */
 export type DenialCause =
   | "person"
@@ -154,7 +165,7 @@ export interface Allowed {
   readonly verdict: "allow"
   /** The decision. Undefined if the service was not reached and `whenUnreachable` is `allow`. */
   readonly decision: GovernedStep | undefined
-  /** The claim: this call alone may be executed. Undefined without a decision, and if the call was asked about without a claim. */
+  /** The claim, by which only this caller may execute the call. Undefined without a decision, and if the call was asked about without a claim. */
   readonly claim: Claim | undefined
 }
 
@@ -192,6 +203,8 @@ export interface AskOptions {
   readonly renew?: boolean
   /** Identifies the request for a claim. Another process that asks with it gets the same claim. Default: a random one for each call. */
   readonly claimKey?: string
+  /** Whether a request with `claimKey` may have been sent before, so that the claim may be old. Default: `false`. */
+  readonly mayBeClaimed?: boolean
 }
 
 /** Asks the service before tools are called, and reports how they ended. The part that all adapters share. */
@@ -202,20 +215,21 @@ export interface ToolGate<Context> {
    */
   readonly ask: (call: ToolCall, context: Context, options?: AskOptions) => Promise<Verdict>
   /**
-   * Reports how an allowed call ended. Never rejects: what cannot be recorded is a fault (`onFault`). `claim_id`: the claim, if another process
-   * asked.
+   * Reports how an allowed call ended. One that failed after its run was aborted was interrupted: its outcome is unknown. Never rejects: what
+   * cannot be recorded is a fault (`onFault`). `claim_id`: the claim, if another process asked.
    */
   readonly report: (call: ToolCall, context: Context, end: ToolEnd, claim_id?: string) => Promise<void>
   /**
    * Keeps the claim of an allowed call that has not ended, because its tool has suspended the run. The same call takes it up once, in this
    * process.
    */
-  readonly suspend: (call: ToolCall, context: Context) => Promise<void>
-  /** Executes a call that is allowed, and reports how it ended. Rejects with the error of `execute`. */
+  readonly suspend: (call: ToolCall) => void
+  /** Executes a call that is allowed, and reports how it ended. Rejects with the error of `execute`. `signal`: default that of `ask`. */
   readonly execute: <Result>(
     call: ToolCall,
     context: Context,
-    execute: () => Promise<Result> | Result
+    execute: () => Promise<Result> | Result,
+    signal?: AbortSignal
   ) => Promise<Result>
   /** Asks, executes the call if it is allowed, and reports how it ended. Rejects with the error of `execute`. */
   readonly run: <Result>(
@@ -234,10 +248,6 @@ const MAX_REPEATS = 100
 
 /** Longest summary of a step, in UTF-16 code units. */
 const MAX_SUMMARY = 500
-
-/** Cuts a summary without splitting a character. */
-const cutSummary = (text: string): string =>
-  text.length <= MAX_SUMMARY ? text : `${text.slice(0, MAX_SUMMARY - 1).replace(/[\uD800-\uDBFF]$/u, "")}…`
 
 const warn = ({ call, error, operation }: GateFault): void => {
   const reason = error instanceof Error ? error.message : String(error)
@@ -266,16 +276,20 @@ class AskedByReviewer extends Error {
 interface CallState {
   /** Identifies the request for a claim. */
   readonly key: string | undefined
+  readonly lease: Lease
+  readonly session: string
   /** The claim under which the call is executed. */
   claim?: Claim | undefined
   /** Ends the renewals of the claim. */
   release?: () => void
+  /** Aborts the run. */
+  signal?: AbortSignal | undefined
 }
 
 /** Creates the gate of an adapter. `clock`: that of the renewals. */
 export const makeToolGate = <Context = undefined>(
   options: GateOptions<Context>,
-  clock?: Clock
+  clock: Clock = backgroundClock
 ): ToolGate<Context> => {
   const {
     afterUnknown = false,
@@ -290,14 +304,19 @@ export const makeToolGate = <Context = undefined>(
   } = options
   const states = new WeakMap<ToolCall, CallState>()
   /** Calls whose tools have suspended their runs, by session and step. */
-  const suspended = new CallMap<CallState>()
+  const suspended = new CallMap<CallState>(({ release }) => release?.())
   /** Steps that wait while the model has a reviewer's question, by session and content. */
   const questioned = new CallMap<string>()
 
-  const stateOf = (call: ToolCall, claimKey?: string): CallState => {
+  const stateOf = (
+    call: ToolCall,
+    session: string,
+    { claimKey, mayBeClaimed = false }: AskOptions
+  ): CallState => {
     const known = states.get(call)
-    if (known !== undefined) return known
-    const state = { key: claimKey ?? newIdempotencyKey() }
+    if (known?.session === session) return known
+    const lease = { lease_seconds: leaseSeconds, since: mayBeClaimed ? undefined : clock.now() }
+    const state = { key: claimKey ?? newIdempotencyKey(), session, lease }
     states.set(call, state)
     return state
   }
@@ -315,7 +334,7 @@ export const makeToolGate = <Context = undefined>(
       action_class: typeof actionClass === "string" ? actionClass : actionClass(call),
       ...(options.taskId === undefined ? {} : { task_id: options.taskId }),
       ...(call.arguments === undefined ? {} : { arguments: toJson(call.arguments) }),
-      ...(summary === undefined ? {} : { summary: cutSummary(summary) })
+      ...(summary === undefined ? {} : { summary: cutText(summary, MAX_SUMMARY, "…") })
     }
   }
 
@@ -323,7 +342,7 @@ export const makeToolGate = <Context = undefined>(
     call: ToolCall,
     context: Context,
     askOptions: AskOptions
-  ): Promise<GovernedStep | GovernedDecision> => {
+  ): Promise<{ readonly decision: GovernedStep | GovernedDecision; readonly state: CallState }> => {
     const id = await sessionOf(context)
     const content = stepOf(call, context)
     const callId = stepIdOf(call, context)
@@ -332,22 +351,26 @@ export const makeToolGate = <Context = undefined>(
     let step_id = known ?? (await callStepId(callId))
     for (let repeat = 1; ; repeat++) {
       const place = `${id} ${step_id}`
-      // The tool goes on that has suspended its run.
+      // Continues a tool that suspended its run.
       const resumed = askOptions.claim === false ? undefined : suspended.take(place)
-      const state = resumed ?? stateOf(call, askOptions.claimKey)
+      const state = resumed ?? stateOf(call, id, askOptions)
       try {
         const payload = { step_id, ...content, ...claimOf(call, askOptions) }
         const decision = await decideStep(id, payload, state.key, askOptions, (message) =>
           onMessage?.(message, call, context)
         )
-        if (decision.messages !== undefined && askOptions.wait !== false)
+        const hasQuestion = decision.messages !== undefined && askOptions.wait !== false
+        if (decision.decision === "pending" && (hasQuestion || step_id === known))
           questioned.set(await contentKey(id, content), step_id)
         states.set(call, state)
-        return decision
+        return { decision, state }
       } catch (error) {
         if (resumed !== undefined) suspended.set(place, resumed)
         const isOther = isProblem(error, "STEP_MISMATCH") || (repeatedIds === "new" && isExecuted(error))
-        if (!isOther || repeat > MAX_REPEATS) throw error
+        if (!isOther || repeat > MAX_REPEATS) {
+          if (step_id === known && !isExecuted(error)) questioned.set(await contentKey(id, content), known)
+          throw error
+        }
         step_id = await repeatedStepId(callId, content, repeat)
       }
     }
@@ -451,20 +474,12 @@ export const makeToolGate = <Context = undefined>(
       onFault({ call, ...fault })
 
   /** Renews the claim of a call until it has ended, or its run was aborted. */
-  const keep = async (
-    call: ToolCall,
-    context: Context,
-    claim: Claim,
-    signal: AbortSignal | undefined
-  ): Promise<void> => {
-    const state = stateOf(call)
+  const keep = (call: ToolCall, claim: Claim, state: CallState): void => {
+    const { lease, session, signal } = state
     state.release?.()
-    const params = { id: await sessionOf(context), step_id: claim.step_id }
-    const stop = renewWhileRunning(
-      claim,
-      executionOf(client.sessions, params, claim.id, faultOf(call)),
-      clock
-    )
+    const params = { id: session, step_id: claim.step_id }
+    const execution = executionOf(client.sessions, params, claim.id, { onFault: faultOf(call) })
+    const stop = renewWhileRunning(lease, execution, clock)
     const release = () => {
       signal?.removeEventListener("abort", release)
       stop()
@@ -474,18 +489,40 @@ export const makeToolGate = <Context = undefined>(
     state.release = release
   }
 
+  /** Takes up the claim of a call. Returns why the call is denied, if `onClaim` throws. */
+  const takeUp = async (
+    call: ToolCall,
+    context: Context,
+    claim: Claim | undefined,
+    state: CallState,
+    { renew = true, signal }: AskOptions
+  ): Promise<Denied | undefined> => {
+    const isResumed = state.claim !== undefined
+    state.claim = claim
+    state.signal = undefined
+    if (claim === undefined) {
+      state.release?.()
+      return undefined
+    }
+    try {
+      await onClaim?.(claim, call, context)
+    } catch (error) {
+      // Without an outcome, a person would have to resolve an execution that has not begun.
+      await report(call, context, isResumed ? { status: "unknown" } : { status: "failed", error })
+      onFault({ call, operation: "ask", error })
+      return denied("refused", describeFailure(error), undefined)
+    }
+    state.signal = signal
+    if (renew) keep(call, claim, state)
+    return undefined
+  }
+
   const ask: ToolGate<Context>["ask"] = async (call, context, askOptions = {}) => {
     try {
-      const verdict = await verdictOf(await decide(call, context, askOptions), askOptions)
-      const state = stateOf(call)
+      const { decision, state } = await decide(call, context, askOptions)
+      const verdict = await verdictOf(decision, askOptions)
       const claim = verdict.verdict === "allow" ? verdict.claim : undefined
-      state.claim = claim
-      if (claim === undefined) state.release?.()
-      else {
-        onClaim?.(claim, call, context)
-        if (askOptions.renew !== false) await keep(call, context, claim, askOptions.signal)
-      }
-      return verdict
+      return (await takeUp(call, context, claim, state, askOptions)) ?? verdict
     } catch (error) {
       askOptions.signal?.throwIfAborted()
       const problem = isProblem(error) ? error : undefined
@@ -496,37 +533,42 @@ export const makeToolGate = <Context = undefined>(
       if (isProblem(error, "STEP_ALREADY_COMPLETED")) return denial("executed", problem)
       onFault({ call, operation: "ask", error })
       // The service did not answer. A request that it refuses is denied whatever the settings.
-      const isUnreachable = isUnavailable(error) || (problem !== undefined && statusOf(problem) >= 500)
-      if (isUnreachable && whenUnreachable === "allow")
-        return { verdict: "allow", decision: undefined, claim: undefined }
-      return denial(isUnreachable ? "unreachable" : "refused", problem)
+      if (problem === undefined) return denied("refused", describeFailure(error), undefined)
+      if (!isTransient(problem)) return denial("refused", problem)
+      return whenUnreachable === "allow"
+        ? { verdict: "allow", decision: undefined, claim: undefined }
+        : denial("unreachable", problem)
     }
   }
 
   const report: ToolGate<Context>["report"] = async (call, context, end, claim_id) => {
-    const { claim, release } = states.get(call) ?? {}
+    const { claim, release, session, signal } = states.get(call) ?? {}
+    states.delete(call)
     release?.()
     try {
-      const id = await sessionOf(context)
-      const claimed = claim?.id ?? claim_id
+      const id = session ?? (await sessionOf(context))
       const params = { id, step_id: claim?.step_id ?? (await callStepId(stepIdOf(call, context))) }
       const recorded: ToolEnd = end.status === "succeeded" && !recordResults ? { status: "succeeded" } : end
-      await reportEnd(recorded, executionOf(client.sessions, params, claimed, faultOf(call)))
+      const execution = { onFault: faultOf(call), signal }
+      await reportEnd(recorded, executionOf(client.sessions, params, claim?.id ?? claim_id, execution))
     } catch (error) {
       onFault({ call, operation: "report", error })
     }
   }
 
-  const suspend: ToolGate<Context>["suspend"] = async (call, context) => {
+  const suspend: ToolGate<Context>["suspend"] = (call) => {
     const state = states.get(call)
     if (state?.claim === undefined) return
     states.delete(call)
-    suspended.set(`${await sessionOf(context)} ${state.claim.step_id}`, state)
+    suspended.set(`${state.session} ${state.claim.step_id}`, state)
   }
 
-  const execute: ToolGate<Context>["execute"] = async (call, context, execute) => {
-    const { claim, release } = stateOf(call)
-    if (claim !== undefined && release === undefined) await keep(call, context, claim, undefined)
+  const execute: ToolGate<Context>["execute"] = async (call, context, execute, signal) => {
+    const state = states.get(call)
+    if (state?.claim !== undefined && state.release === undefined) {
+      state.signal ??= signal
+      keep(call, state.claim, state)
+    }
     return runReported(execute, (end) => report(call, context, end))
   }
 
@@ -546,8 +588,6 @@ export const makeToolGate = <Context = undefined>(
 /** Finds the step of a call that the model makes again. */
 const contentKey = async (session: string, content: Omit<StepRequest, "step_id">): Promise<string> =>
   `${session} ${await repeatedStepId("", content, 1)}`
-
-const statusOf = (problem: Problem): number => ("status" in problem ? problem.status : 0)
 
 /** Whether the service has the outcome of the step. */
 const isExecuted = (error: unknown): boolean =>

@@ -12,6 +12,7 @@ import {
   executionOf,
   renewWhileRunning,
   reportEnd,
+  requestedLease,
   runReported
 } from "./connect/execute.ts"
 import { eventSource } from "./connect/eventSource.ts"
@@ -31,6 +32,7 @@ import {
   stepHeaders,
   type WaitOptions
 } from "./connect/govern.ts"
+import { backgroundClock } from "./connect/keepClaim.ts"
 import type { Connection } from "./connect/send.ts"
 import { makeFollower } from "./connect/sessionEvents.ts"
 import type { OperationEntry } from "./connect/shape.ts"
@@ -56,10 +58,10 @@ export interface CountersignClient extends Operations, AsyncDisposable {
   readonly govern: (id: string, step: StepRequest, options?: WaitOptions) => Promise<GovernedDecision>
   /**
    * Requests a step with a claim, waits for its decision, executes it if it is allowed, and reports the outcome. No other process executes the
-   * step: the claim is renewed while the tool runs. If this process ends before the outcome is reported, the execution is unknown, and a person
-   * finds out what happened. `lease_seconds` and `after_unknown` of the step say how it is claimed.
+   * step: the claim is renewed while the tool runs. If this process ends before the outcome is reported, or the tool throws after the `signal`
+   * was aborted, the execution is unknown, and a person finds out what happened. `lease_seconds` and `after_unknown` of the step say how it is claimed.
    *
-   * @throws the tool's error, STEP_ALREADY_CLAIMED if the step is being executed, was executed, or may have been, and the errors of `govern`.
+   * @throws the tool's error; STEP_ALREADY_CLAIMED if the step was claimed before; and the errors of `govern`.
    */
   readonly execute: <Result>(
     id: string,
@@ -171,14 +173,18 @@ export const connect = (options: ClientOptions = {}): CountersignClient => {
       }
     },
     async execute(id, step, tool, { onFault = warn, ...options } = {}) {
+      const lease = requestedLease(step, options.idempotencyKey, systemClock)
       const { claim, decision, ...rest } = await client.govern(id, { ...step, claim: true }, options)
       if (decision === "reject") return { ...rest, decision }
       // Only a service that knows no claims answers without one.
       if (claim === undefined) throw new TypeError("The service did not claim the step")
       const allowed = { ...rest, decision, claim }
       const params = { id, step_id: rest.step_id }
-      const execution = executionOf(client.sessions, params, claim.id, onFault)
-      const release = renewWhileRunning(claim, execution)
+      const execution = executionOf(client.sessions, params, claim.id, {
+        onFault,
+        signal: options.signal
+      })
+      const release = renewWhileRunning(lease, execution, backgroundClock)
       const result = await runReported(
         () => tool(allowed),
         (end) => {

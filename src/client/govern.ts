@@ -1,4 +1,4 @@
-import { Cause, DateTime, Duration, Effect, Exit, type Schema } from "effect"
+import { Cause, Duration, Effect, Exit, type Schema } from "effect"
 import type { StepRequest } from "../api/AgentSessions.ts"
 import type { ApprovalSnapshot, SessionEvent } from "../api/SessionStream.ts"
 import type { Claim, GovernedStep } from "../domain/approvals/AgentSession.ts"
@@ -8,8 +8,16 @@ import { ApprovalId, type SessionId, StepId } from "../domain/Ids.ts"
 import type { CallError, EffectCalls, Operation } from "./Call.ts"
 import type { ApprovalWaits, ReviewerSpoke } from "./connect/approvalWaits.ts"
 import type { DecisionTimeout } from "./connect/DecisionTimeout.ts"
-import { type Execution, type ExecutionFault, renewWhileRunning, reportEnd } from "./connect/execute.ts"
+import {
+  type Execution,
+  type ExecutionFault,
+  renewWhileRunning,
+  reportEnd,
+  requestedLease,
+  type ToolEnd
+} from "./connect/execute.ts"
 import { govern, proposedStep, stepHeaders } from "./connect/govern.ts"
+import { never } from "./connect/wait.ts"
 import { makeRuntime } from "./PromiseRuntime.ts"
 import { eventSource, type EventStreamOptions, type OpenStream, type StreamError } from "./stream.ts"
 
@@ -28,7 +36,8 @@ export interface GovernOptions extends Pick<EventStreamOptions, "reconnect"> {
   readonly timeout?: Duration.Input
   /**
    * Identifies the request of a step with `claim`, which is repeated with it and then gets the same claim. Default: a random one. Pass one that
-   * you have stored to get the claim again after a restart; never share it between two agents.
+   * you have stored to get the claim again after a restart; never share it between two agents. The lease of that claim is not extended:
+   * `execute` renews it at once, and after `govern` the caller has to.
    */
   readonly idempotencyKey?: string
   /**
@@ -104,13 +113,14 @@ export const makeExecute =
     { onFault = warn, ...options }: ExecuteEffectOptions = {}
   ) =>
     Effect.gen(function* () {
+      const runtime = yield* makeRuntime
+      const lease = requestedLease(step, options.idempotencyKey, runtime.clock)
       const { claim, decision, ...rest } = yield* govern(id, { ...step, claim: true }, options)
       if (decision === "reject") return { ...rest, decision }
       // Only a service that knows no claims answers without one.
       if (claim === undefined) return yield* Effect.die(new TypeError("The service did not claim the step"))
       const allowed = { ...rest, decision, claim }
       const params = { id, step_id: rest.step_id }
-      const runtime = yield* makeRuntime
       const execution: Execution = {
         onFault: (fault) => void runtime.run(onFault(fault), never),
         // The client's own timeout limits an attempt.
@@ -119,26 +129,25 @@ export const makeExecute =
         report: (outcome) =>
           runtime.run(reportOutcome({ params, payload: { ...outcome, claim_id: claim.id } }), never)
       }
-      const lease = {
-        claimed_at: DateTime.toDateUtc(claim.claimed_at),
-        expires_at: DateTime.toDateUtc(claim.expires_at)
-      }
       const result = yield* Effect.acquireUseRelease(
         Effect.sync(() => renewWhileRunning(lease, execution, runtime.clock)),
         () => tool(allowed),
         (release, exit) =>
           Effect.promise(async () => {
             release()
-            // The progress of an interrupted tool is unknown: the lease ends without an outcome.
-            if (Exit.isSuccess(exit)) await reportEnd({ status: "succeeded", result: exit.value }, execution)
-            else if (!Cause.hasInterrupts(exit.cause))
-              await reportEnd({ status: "failed", error: Cause.squash(exit.cause) }, execution)
+            await reportEnd(endOf(exit), execution)
           })
       )
       return { ...allowed, result }
     })
 
-const never = new AbortController().signal
+/** How a tool ended. The progress of an interrupted one is unknown. */
+const endOf = (exit: Exit.Exit<unknown, unknown>): ToolEnd => {
+  if (Exit.isSuccess(exit)) return { status: "succeeded", result: exit.value }
+  return Cause.hasInterrupts(exit.cause)
+    ? { status: "unknown" }
+    : { status: "failed", error: Cause.squash(exit.cause) }
+}
 
 const warn = ({ error, operation }: ExecutionFault): Effect.Effect<void> =>
   Effect.logWarning(operation === "renew" ? "A claim was lost" : "An outcome was not recorded", error)

@@ -217,6 +217,119 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("claims o
     })
   )
 
+  it.effect(
+    "goes on renewing the claim of a tool that has suspended its run, at once if it resumes late",
+    () =>
+      Effect.gen(function* () {
+        const { executions, key, outcomes, session, url } = yield* governedRun("claims resumed late")
+        const sent: Array<string> = []
+        const faults: Array<GateFault> = []
+        const client = connect({ url, key, log: ({ operation }) => sent.push(operation) })
+        yield* Effect.addFinalizer(() => Effect.promise(() => client.close()))
+        const renewed = (count: number) =>
+          Effect.promise(() =>
+            eventually(() =>
+              assert.lengthOf(
+                sent.filter((operation) => operation === "sessions.renewClaim"),
+                count
+              )
+            )
+          )
+        yield* Effect.gen(function* () {
+          const { clock } = yield* makeRuntime
+          const onFault = (fault: GateFault) => faults.push(fault)
+          const gate = makeToolGate({ client, session, leaseSeconds: 3_600, onFault }, clock)
+          const resume = Effect.fnUntraced(function* () {
+            const call = { ...read }
+            const verdict = yield* Effect.promise(() => gate.ask(call, undefined))
+            assert.strictEqual(verdict.verdict, "allow")
+            return call
+          })
+          gate.suspend(yield* resume())
+          yield* TestClock.adjust("19 minutes")
+          gate.suspend(yield* resume())
+          yield* TestClock.adjust("1 minute")
+          yield* renewed(1)
+          // A third of the lease may have passed: the process does not ask the service when it was renewed.
+          yield* TestClock.adjust("1 minute")
+          const last = yield* resume()
+          yield* renewed(2)
+          yield* TestClock.adjust("20 minutes")
+          yield* renewed(3)
+          yield* Effect.promise(() => gate.report(last, undefined, { status: "succeeded" }))
+        }).pipe(Effect.provide(TestClock.layer()))
+        assert.deepStrictEqual(faults, [])
+        yield* Effect.promise(async () => {
+          assert.deepStrictEqual(await executions(), [])
+          assert.lengthOf(await outcomes(), 1)
+        })
+      })
+  )
+
+  it.effect("does not leave a claim behind if onClaim throws, and says what failed", () =>
+    Effect.gen(function* () {
+      const { client, executions, outcomes, session } = yield* governedRun("claims onClaim throws")
+      const faults: Array<GateFault> = []
+      const closed = new Error("The journal is full")
+      const gate = makeToolGate({
+        client,
+        session,
+        leaseSeconds: 1,
+        onClaim: () => Promise.reject(closed),
+        onFault: (fault) => faults.push(fault)
+      })
+      yield* Effect.promise(async () => {
+        const end = await gate.run(read, undefined, () => assert.fail("executed"))
+        if (end.verdict !== "deny") return assert.fail(end.verdict)
+        assert.strictEqual(
+          end.message,
+          "This call could not be prepared, so it was not executed. The journal is full."
+        )
+        assert.deepStrictEqual(faults, [{ call: read, operation: "ask", error: closed }])
+        assert.deepStrictEqual(await outcomes(), [{ step_id: "call_1", tool: "read", status: "failed" }])
+        assert.deepStrictEqual(await executions(), [])
+      })
+    })
+  )
+
+  it.effect("stops renewing the claim of the oldest of 10,001 calls that have suspended their runs", () =>
+    Effect.gen(function* () {
+      const { client, session } = yield* governedRun("claims evicted")
+      const { claim, ...step } = yield* Effect.promise(() =>
+        client.sessions.step({
+          params: { id: session },
+          payload: { step_id: "call_0", tool: "read", action_class: "write", claim: true }
+        })
+      )
+      if (claim === undefined) return assert.fail("not claimed")
+      const signals: Array<AbortSignal> = []
+      const clock = {
+        ...stopped,
+        sleep: (_: number, signal: AbortSignal) => {
+          signals.push(signal)
+          return stopped.sleep()
+        }
+      }
+      const govern: typeof client.govern = async (_, { step_id }) => ({
+        ...step,
+        step_id,
+        decision: "allow",
+        approval: null,
+        claim: { ...claim, step_id }
+      })
+      const gate = makeToolGate({ client: { ...client, govern }, session }, clock)
+      for (let call = 0; call <= 10_000; call++) {
+        const suspending = { ...read, id: `call_${call}` }
+        yield* Effect.promise(() => gate.ask(suspending, undefined))
+        gate.suspend(suspending)
+      }
+      assert.deepStrictEqual(
+        signals.flatMap(({ aborted }, index) => (aborted ? [index] : [])),
+        [0]
+      )
+    })
+  )
+
   it.effect("keeps the claim of a tool that has suspended its run, for the next attempt alone", () =>
     Effect.gen(function* () {
       const { client, outcomes, session } = yield* governedRun("claims suspended")
@@ -224,7 +337,7 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("claims o
         const gate = makeToolGate({ client, session })
         const first = { ...read }
         const verdict = await gate.ask(first, undefined)
-        await gate.suspend(first, undefined)
+        gate.suspend(first)
         const resumed = [{ ...read }, { ...read }]
         const asked = await Promise.all(resumed.map((call) => gate.ask(call, undefined)))
         const allowed = asked.filter((one) => one.verdict === "allow")

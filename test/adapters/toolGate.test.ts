@@ -1,8 +1,9 @@
 import { assert, layer, vi } from "@effect/vitest"
 import { Effect } from "effect"
-import { type GateFault, makeToolGate } from "../../src/adapters/toolGate.ts"
+import { type GateFault, makeToolGate, type Verdict } from "../../src/adapters/toolGate.ts"
 import { callPromise } from "../../src/client/connect/CallPromise.ts"
 import { connect } from "../../src/client/connect/index.ts"
+import { ServiceUnreachable } from "../../src/client/ServiceUnreachable.ts"
 import { service } from "../support/service.ts"
 import { startScriptedServer } from "../support/scripted.ts"
 import { governedRun } from "./governedRun.ts"
@@ -97,6 +98,60 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("makeTool
         assert.deepStrictEqual(await again, { verdict: "executed", result: "refunded" })
         assert.lengthOf((await client.approvals.list()).approvals, 1)
         assert.deepStrictEqual(await outcomes(), [{ step_id: "call_1", tool: "refund", status: "succeeded" }])
+      })
+    })
+  )
+
+  it.effect("waits on with the approval of a reviewer's question after a request that failed", () =>
+    Effect.gen(function* () {
+      const { client, decide, outcomes, say, session } = yield* governedRun("gate asked and failed")
+      let isReachable = true
+      const unreachable = new ServiceUnreachable(
+        { operation: "sessions.step", method: "POST", url: new URL("http://127.0.0.1:1/") },
+        "ECONNREFUSED"
+      )
+      const govern: typeof client.govern = (...input) =>
+        isReachable ? client.govern(...input) : Promise.reject(unreachable)
+      const gate = makeToolGate({ client: { ...client, govern }, session, onFault: () => undefined })
+      const causeOf = (verdict: Verdict) => (verdict.verdict === "deny" ? verdict.cause : verdict.verdict)
+      yield* Effect.promise(async () => {
+        const asked = gate.ask(refund("call_1"), undefined)
+        await say("refund", "Why 50?")
+        assert.strictEqual(causeOf(await asked), "question")
+        isReachable = false
+        assert.strictEqual(causeOf(await gate.ask(refund("call_2"), undefined)), "unreachable")
+        isReachable = true
+        assert.strictEqual(causeOf(await gate.ask(refund("call_3"), undefined, { wait: false })), "pending")
+        const last = gate.run(refund("call_4"), undefined, () => "refunded")
+        await decide("approve", "refund")
+        assert.deepStrictEqual(await last, { verdict: "executed", result: "refunded" })
+        assert.lengthOf((await client.approvals.list()).approvals, 1)
+        // The decided step is not that of the next call.
+        assert.strictEqual(causeOf(await gate.ask(refund("call_5"), undefined, { wait: false })), "pending")
+        assert.deepStrictEqual(await outcomes(), [{ step_id: "call_1", tool: "refund", status: "succeeded" }])
+      })
+    })
+  )
+
+  it.effect("does not blame the service for a function of the settings that throws", () =>
+    Effect.gen(function* () {
+      const { client, session } = yield* governedRun("gate functions throw")
+      const failing = () => {
+        throw Object.assign(new Error("No such customer"), { status: 503 })
+      }
+      const faults: Array<GateFault> = []
+      const settings = { client, session, onFault: (fault: GateFault) => faults.push(fault) }
+      yield* Effect.promise(async () => {
+        for (const broken of [{ summary: failing }, { session: failing }, { actionClass: failing }]) {
+          const gate = makeToolGate({ ...settings, ...broken, whenUnreachable: "allow" })
+          const verdict = await gate.ask(refund("call_1"), undefined)
+          if (verdict.verdict !== "deny") return assert.fail(verdict.verdict)
+          assert.strictEqual(
+            verdict.message,
+            "This call could not be prepared, so it was not executed. No such customer."
+          )
+        }
+        assert.lengthOf(faults, 3)
       })
     })
   )

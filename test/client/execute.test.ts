@@ -1,5 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Fiber, Redacted } from "effect"
+import { FetchHttpClient, HttpClient } from "effect/http"
+import { connect } from "../../src/client/connect/index.ts"
 import { Client, type ExecutionFault } from "../../src/client/index.ts"
 import { SessionId, StepId } from "../../src/domain/Ids.ts"
 import { governedRun } from "../adapters/governedRun.ts"
@@ -43,6 +45,112 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("execute"
     })
   )
 
+  it.effect(
+    "renews a claim at once that it gets again with a stored idempotency key, with either client",
+    () =>
+      Effect.gen(function* () {
+        const run = yield* governedRun("execute again")
+        const sent: Array<string> = []
+        const faults: Array<ExecutionFault> = []
+        const client = connect({
+          url: run.url,
+          key: run.key,
+          log: ({ operation, status }) => sent.push(`${operation} ${status}`)
+        })
+        yield* Effect.addFinalizer(() => Effect.promise(() => client.close()))
+        const renewals = () => sent.filter((line) => line === "sessions.renewClaim 200").length
+        /** Claims a step as an earlier process, and renews the claim. */
+        const claimBefore = async (step_id: string) => {
+          const params = { id: run.session }
+          const payload = { ...step, step_id, claim: true }
+          const headers = { "idempotency-key": `stored-${step_id}` }
+          const { claim } = await client.sessions.step({ params, headers, payload })
+          if (claim === undefined) return assert.fail("not claimed")
+          const renewal = { claim_id: claim.id, lease_seconds: 3_600 }
+          const { claim: renewed } = await client.sessions.renewClaim({
+            params: { ...params, step_id },
+            payload: renewal
+          })
+          assert.isAbove(renewed.expires_at.getTime(), claim.expires_at.getTime())
+          return claim.id
+        }
+        yield* Effect.promise(async () => {
+          const claim_id = await claimBefore("call_1")
+          const options = {
+            idempotencyKey: "stored-call_1",
+            onFault: (fault: ExecutionFault) => faults.push(fault)
+          }
+          const done = await client.execute(
+            run.session,
+            step,
+            async ({ claim }) => {
+              // The first is that of the earlier process.
+              await eventually(() => assert.strictEqual(renewals(), 2))
+              return claim.id
+            },
+            options
+          )
+          assert.strictEqual(done.decision === "allow" ? done.result : done.decision, claim_id)
+          await claimBefore("call_2")
+        })
+        const isRenewed = Promise.withResolvers<void>()
+        yield* Effect.gen(function* () {
+          const { execute } = yield* Client
+          const repeated = { ...step, step_id: StepId.make("call_2") }
+          yield* execute(
+            SessionId.make(run.session),
+            repeated,
+            () => Effect.promise(() => isRenewed.promise),
+            {
+              idempotencyKey: "stored-call_2",
+              onFault: (fault) => Effect.sync(() => void faults.push(fault))
+            }
+          )
+        }).pipe(
+          Effect.provide(Client.layerHttp({ url: run.url, key: Redacted.make(run.key) })),
+          Effect.provideServiceEffect(
+            HttpClient.HttpClient,
+            Effect.map(
+              HttpClient.HttpClient,
+              HttpClient.tap(({ request, status }) =>
+                Effect.sync(() => {
+                  if (request.url.includes("/claim") && status === 200) isRenewed.resolve()
+                })
+              )
+            )
+          ),
+          Effect.provide(FetchHttpClient.layer)
+        )
+        assert.deepStrictEqual(faults, [])
+        yield* Effect.promise(async () => {
+          assert.deepStrictEqual(await run.executions(), [])
+          assert.deepStrictEqual(
+            (await run.outcomes()).map(({ status, step_id }) => `${step_id} ${status}`),
+            ["call_1 succeeded", "call_2 succeeded"]
+          )
+        })
+      })
+  )
+
+  it.effect("records the outcome of a tool as unknown that fails after its signal was aborted", () =>
+    Effect.gen(function* () {
+      const { client, executions, outcomes, session } = yield* governedRun("execute aborted")
+      yield* Effect.promise(async () => {
+        const aborting = new AbortController()
+        const { signal } = aborting
+        const stopped = new Error("The user left")
+        const tool = () => {
+          aborting.abort(stopped)
+          return Promise.reject(stopped)
+        }
+        const failed = await client.execute(session, step, tool, { signal }).catch((error: unknown) => error)
+        assert.strictEqual(failed, stopped)
+        await eventually(async () => assert.deepInclude((await executions())[0], { state: "unknown" }))
+        assert.deepStrictEqual(await outcomes(), [])
+      })
+    })
+  )
+
   it.effect("executes a step once with the Effect client, and leaves an interrupted one unknown", () =>
     Effect.gen(function* () {
       const run = yield* governedRun("execute effect")
@@ -62,7 +170,7 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("execute"
 
         const begun = Promise.withResolvers<void>()
         let isReleased = false
-        const hanging = { ...step, step_id: StepId.make("call_3"), lease_seconds: 1 }
+        const hanging = { ...step, step_id: StepId.make("call_3"), lease_seconds: 3_600 }
         const tool = Effect.sync(() => begun.resolve()).pipe(
           Effect.andThen(Effect.never),
           Effect.ensuring(Effect.sync(() => (isReleased = true)))

@@ -1,5 +1,6 @@
 /** Texts for the model about a call that is not executed. */
 import type { GovernedStep, StepAlreadyClaimedProblem } from "../../client/connect/generated/Operations.ts"
+import { errorText } from "../../client/connect/recordable.ts"
 import type { Problem } from "../../client/connect/Problem.ts"
 import {
   ALREADY_EXECUTED,
@@ -35,6 +36,10 @@ export const describePending = ({ approval_id, expires_at, messages }: GovernedS
 /** Says that the call was claimed before. */
 export const describeHeld = ({ claimed_at, outcome, state }: StepAlreadyClaimedProblem): string =>
   describeClaimed({ state, claimed_at: claimed_at === null ? null : claimed_at.toISOString(), outcome })
+
+/** Says that a call could not be prepared, such as because a function of the settings has thrown. */
+export const describeFailure = (error: unknown): string =>
+  joinSentences("This call could not be prepared, so it was not executed.", sentence(errorText(error)))
 
 /** Says why there is no decision. The texts of the service's problems are its own. */
 export const describeProblem = (

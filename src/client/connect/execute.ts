@@ -3,12 +3,12 @@ import type { Schema } from "effect"
 import { hasCode } from "../isTransient.ts"
 import { DEFAULT_TIMEOUT } from "../retryPolicy.ts"
 import { toMillis } from "./Duration.ts"
-import type { Claim, Operations } from "./generated/Operations.ts"
+import type { Claim, Operations, StepRequest } from "./generated/Operations.ts"
 import type { GovernedDecision, WaitOptions } from "./govern.ts"
-import { type KeptClaim, keepClaim } from "./keepClaim.ts"
+import { keepClaim, type Lease } from "./keepClaim.ts"
 import { errorText, recordable } from "./recordable.ts"
 import { retryUnavailable } from "./retryUnavailable.ts"
-import type { Clock } from "./wait.ts"
+import { type Clock, never } from "./wait.ts"
 
 /** A step that the caller alone may execute. */
 export interface ClaimedDecision extends GovernedDecision {
@@ -62,19 +62,19 @@ export interface Execution {
   readonly renew: (lease_seconds: number, timeout: number, signal: AbortSignal) => Promise<unknown>
   readonly report: (outcome: Outcome) => Promise<unknown>
   readonly onFault: (fault: ExecutionFault) => void
+  /** Aborts the run of the tool. One that fails afterwards was interrupted: what it did is unknown. */
+  readonly signal?: AbortSignal | undefined
 }
 
 /** Retries of a report, for a service that restarts: about 15 seconds together. */
 const REPORT_RETRIES = 5
-
-const never = new AbortController().signal
 
 /** The requests about one execution, by the operations of the client with promises. A step that was not claimed has an outcome, but no lease. */
 export const executionOf = (
   sessions: Pick<Operations["sessions"], "renewClaim" | "reportOutcome">,
   params: { readonly id: string; readonly step_id: string },
   claim_id: string | undefined,
-  onFault: Execution["onFault"]
+  { onFault, signal }: Pick<Execution, "onFault" | "signal">
 ): Execution => ({
   renew: async (lease_seconds, timeout, signal) => {
     if (claim_id === undefined) return
@@ -88,29 +88,40 @@ export const executionOf = (
       params,
       payload: { ...outcome, ...(claim_id === undefined ? {} : { claim_id }) }
     }),
-  onFault
+  onFault,
+  signal
 })
 
-/** Renews the claim of a step until the returned function is called. `clock`: default the system's, which does not keep the process running. */
+/** Renews the claim of a step until the returned function is called. */
 export const renewWhileRunning = (
-  claim: KeptClaim,
+  lease: Lease,
   { onFault, renew }: Pick<Execution, "onFault" | "renew">,
-  clock?: Clock
+  clock: Clock
 ): (() => void) =>
-  keepClaim(claim, { clock, renew, onLost: (error) => onFault({ operation: "renew", error }) })
+  keepClaim(lease, { clock, renew, onLost: (error) => onFault({ operation: "renew", error }) })
+
+/** The lease of a step's claim that is requested now. With a stored idempotency key, an earlier process may have requested it. */
+export const requestedLease = (
+  { lease_seconds }: Pick<StepRequest, "lease_seconds">,
+  idempotencyKey: string | undefined,
+  { now }: Pick<Clock, "now">
+): Lease => ({ lease_seconds, since: idempotencyKey === undefined ? now() : undefined })
 
 /** Reports how a tool ended. Never rejects: an end that cannot be recorded is a fault. */
-export const reportEnd = async (end: ToolEnd, { onFault, renew, report }: Execution): Promise<void> => {
+export const reportEnd = async (
+  end: ToolEnd,
+  { onFault, renew, report, signal }: Execution
+): Promise<void> => {
+  const isUnknown = end.status === "unknown" || (end.status === "failed" && signal?.aborted === true)
   const send = () =>
     // People see an unknown execution now, and not when the lease ends.
-    end.status === "unknown" ? renew(1, toMillis(DEFAULT_TIMEOUT), never) : report(outcomeOf(end))
+    isUnknown ? renew(1, toMillis(DEFAULT_TIMEOUT), never) : report(outcomeOf(end))
   try {
     await retryUnavailable(send, { retries: REPORT_RETRIES })
   } catch (error) {
     // A report whose response was lost is sent again: the first one counts. A lease that has ended needs no end.
     const isKnown =
-      hasCode(error, "STEP_ALREADY_COMPLETED") ||
-      (end.status === "unknown" && hasCode(error, "CLAIM_MISMATCH"))
+      hasCode(error, "STEP_ALREADY_COMPLETED") || (isUnknown && hasCode(error, "CLAIM_MISMATCH"))
     if (!isKnown) onFault({ operation: "report", error })
   }
 }

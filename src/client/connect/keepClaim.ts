@@ -1,3 +1,4 @@
+import { DEFAULT_LEASE_SECONDS } from "../../domain/approvals/leaseSeconds.ts"
 import { isTransient, requestedDelay } from "../isTransient.ts"
 import { type Clock, systemClock } from "./wait.ts"
 
@@ -10,15 +11,20 @@ const MAX_KEPT_MILLIS = 24 * 3_600_000
 /** Delay before the first retry of a renewal. Each following one doubles up to a tenth of the lease. */
 const FIRST_DELAY_MILLIS = 500
 
-/** A claim whose lease is renewed. */
-export interface KeptClaim {
-  readonly claimed_at: Date
-  readonly expires_at: Date
+/**
+ * The lease of a claim, as this process requested it. The members of a claim do not tell it: if a request is repeated, the service returns the
+ * claim that the first one got, perhaps renewed meanwhile.
+ */
+export interface Lease {
+  /** The length that was requested. Default: the service's. */
+  readonly lease_seconds?: number | undefined
+  /** A time before the first request for the claim. Undefined: it may have been sent long ago, by another process. */
+  readonly since: number | undefined
 }
 
 /** How a claim is kept. */
 export interface ClaimKeeping {
-  readonly clock?: Clock | undefined
+  readonly clock: Clock
   /** Renews the claim. One attempt may take `timeout` milliseconds. */
   readonly renew: (lease_seconds: number, timeout: number, signal: AbortSignal) => Promise<unknown>
   /** Called once if the claim cannot be renewed: its outcome is unknown then, or will be. */
@@ -26,16 +32,16 @@ export interface ClaimKeeping {
 }
 
 /**
- * Renews a claim at a third of its lease, until the returned function is called. A renewal that gets no answer is repeated until the lease ends.
- * Only the time of this process counts: its clock may differ from the service's.
+ * Renews a claim at each third of its lease, until the returned function is called; at once if a third may have passed already. A renewal that
+ * gets no answer is repeated until the lease has ended. Only the time of this process counts: its clock may differ from the service's.
  */
 export const keepClaim = (
-  { claimed_at, expires_at }: KeptClaim,
-  { clock = backgroundClock, onLost, renew }: ClaimKeeping
+  { lease_seconds = DEFAULT_LEASE_SECONDS, since = -Infinity }: Lease,
+  { clock, onLost, renew }: ClaimKeeping
 ): (() => void) => {
   const stop = new AbortController()
   const { signal } = stop
-  const leaseMillis = expires_at.getTime() - claimed_at.getTime()
+  const leaseMillis = lease_seconds * 1_000
   const interval = leaseMillis / RENEWALS
 
   /** Renews once; returns the new end of the lease. */
@@ -43,7 +49,7 @@ export const keepClaim = (
     for (let attempt = 0; ; attempt++) {
       const sent = clock.now()
       try {
-        await renew(leaseMillis / 1_000, Math.min(interval, leaseEnd - sent), signal)
+        await renew(lease_seconds, Math.min(interval, leaseEnd - sent), signal)
         return sent + leaseMillis
       } catch (error) {
         signal.throwIfAborted()
@@ -57,10 +63,13 @@ export const keepClaim = (
 
   const keep = async (): Promise<void> => {
     const started = clock.now()
+    // The latest end. One that comes earlier is the service's answer.
     let leaseEnd = started + leaseMillis
+    let pause = Math.min(interval, since + interval - started)
     while (clock.now() - started < MAX_KEPT_MILLIS) {
-      await clock.sleep(interval, signal)
+      if (pause > 0) await clock.sleep(pause, signal)
       leaseEnd = await renewBy(leaseEnd)
+      pause = interval
     }
     throw new Error("The claim was renewed for 24 hours, and is not renewed longer")
   }
@@ -72,7 +81,7 @@ export const keepClaim = (
 }
 
 /** Renewals alone do not keep a process running. */
-const backgroundClock: Clock = {
+export const backgroundClock: Clock = {
   ...systemClock,
   sleep: (millis, signal) => systemClock.sleep(millis, signal, { isBackground: true })
 }

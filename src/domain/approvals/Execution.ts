@@ -7,9 +7,7 @@ import { timestamp, type Timestamp } from "../Time.ts"
 import { Claim, StepOutcome } from "./AgentSession.ts"
 import { isOwnRequest } from "./ApprovalState.ts"
 
-/** The length of a lease in seconds. */
-export const LEASE_SECONDS = { minimum: 1, maximum: 3_600 }
-export const DEFAULT_LEASE_SECONDS = 300
+export { DEFAULT_LEASE_SECONDS, LEASE_SECONDS } from "./leaseSeconds.ts"
 
 /** The states in which a step cannot be claimed. */
 const heldStates = {

@@ -1,14 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { TestClock } from "effect/testing"
-import { keepClaim } from "../../../src/client/connect/keepClaim.ts"
+import { keepClaim, type Lease } from "../../../src/client/connect/keepClaim.ts"
 import { ProblemError } from "../../../src/client/connect/Problem.ts"
 import { makeRuntime } from "../../../src/client/PromiseRuntime.ts"
 import { ServiceUnreachable } from "../../../src/client/ServiceUnreachable.ts"
-
-const LEASE_MILLIS = 300_000
-
-const claim = { claimed_at: new Date(1_000_000), expires_at: new Date(1_000_000 + LEASE_MILLIS) }
 
 const unreachable = new ServiceUnreachable(
   { operation: "sessions.renewClaim", method: "POST", url: new URL("http://127.0.0.1:1/") },
@@ -25,12 +21,15 @@ const settle = Effect.promise(() => new Promise<void>((done) => setImmediate(don
 
 const pass = (duration: `${number} seconds`) => Effect.andThen(TestClock.adjust(duration), settle)
 
-/** Keeps a claim by the test's clock. `answer`: that of each renewal. */
-const kept = Effect.fnUntraced(function* (answer: (renewal: number) => Promise<unknown>) {
+/** Keeps a claim by the test's clock, which starts at 0. `answer`: that of each renewal. */
+const kept = Effect.fnUntraced(function* (
+  answer: (renewal: number) => Promise<unknown>,
+  lease: Lease = { since: 0 }
+) {
   const { clock } = yield* makeRuntime
   const renewals: Array<number> = []
   const lost: Array<unknown> = []
-  const stop = keepClaim(claim, {
+  const stop = keepClaim(lease, {
     clock,
     renew: (lease_seconds) => {
       renewals.push(lease_seconds)
@@ -56,6 +55,48 @@ describe("keepClaim", () => {
       yield* pass("1000 seconds")
       assert.deepStrictEqual(renewals, [300, 300])
       assert.deepStrictEqual(lost, [])
+    })
+  )
+
+  it.effect("renews a claim at once whose request another process may have sent long ago", () =>
+    Effect.gen(function* () {
+      const { lost, renewals, stop } = yield* kept(async () => undefined, {
+        lease_seconds: 30,
+        since: undefined
+      })
+      assert.deepStrictEqual(renewals, [30])
+      yield* pass("9 seconds")
+      assert.deepStrictEqual(renewals, [30])
+      yield* pass("1 seconds")
+      assert.deepStrictEqual(renewals, [30, 30])
+      stop()
+      assert.deepStrictEqual(lost, [])
+    })
+  )
+
+  it.effect("counts the time since the first request for the claim", () =>
+    Effect.gen(function* () {
+      yield* pass("250 seconds")
+      const old = yield* kept(async () => undefined, { since: 0 })
+      assert.deepStrictEqual(old.renewals, [300])
+      const newer = yield* kept(async () => undefined, { since: 200_000 })
+      assert.deepStrictEqual(newer.renewals, [])
+      yield* pass("50 seconds")
+      assert.deepStrictEqual(newer.renewals, [300])
+      old.stop()
+      newer.stop()
+    })
+  )
+
+  it.effect("repeats the first renewal of a claim of unknown age until the service refuses it", () =>
+    Effect.gen(function* () {
+      const { lost, renewals } = yield* kept(
+        (renewal) => Promise.reject(renewal <= 2 ? unreachable : mismatch),
+        { since: undefined }
+      )
+      for (let second = 0; second < 3; second++) yield* pass("1 seconds")
+      assert.lengthOf(renewals, 3)
+      assert.deepStrictEqual(lost, [mismatch])
     })
   )
 
