@@ -9,6 +9,7 @@
  * `streamText`, `ToolLoopAgent` and a resumed approval. It gets the validated input and the abort signal, and the SDK executes parallel
  * calls at the same time, while it evaluates `toolApproval` for one call after the other.
  */
+import type { ToolEnd } from "../client/connect/execute.ts"
 import { ToolCallDenied } from "./ToolCallDenied.ts"
 import { type GateOptions, makeToolGate, type ToolCall, type ToolGate } from "./toolGate.ts"
 import { withIdempotencyKey } from "./toolGate/withIdempotencyKey.ts"
@@ -94,8 +95,8 @@ async function* stream(
   const verdict = await gate.ask(call, options, { signal: options.abortSignal })
   if (verdict.verdict !== "allow") throw new ToolCallDenied(verdict)
   let result: unknown
-  let error: unknown = new Error("The run stopped before the tool ended")
-  let isEnded = false
+  // Of a run that stops, the generator is left here.
+  let end: ToolEnd = { status: "unknown" }
   try {
     const output = tool.execute(input, withIdempotencyKey(options, verdict.claim))
     if (isAsyncIterable(output)) {
@@ -104,12 +105,12 @@ async function* stream(
         yield part
       }
     }
-    isEnded = true
-  } catch (thrown) {
-    error = thrown
-    throw thrown
+    end = { status: "succeeded", result }
+  } catch (error) {
+    end = { status: "failed", error }
+    throw error
   } finally {
-    await gate.report(call, options, isEnded ? { status: "succeeded", result } : { status: "failed", error })
+    await gate.report(call, options, end)
   }
 }
 

@@ -18,7 +18,9 @@ export interface ScriptedCall {
 
 /** One run of an agent with a scripted model. */
 export interface AdapterRun {
-  readonly gate: Pick<GateSettings, "client" | "onFault" | "timeout"> & { readonly session: string }
+  readonly gate: Pick<GateSettings, "client" | "leaseSeconds" | "onFault" | "timeout"> & {
+    readonly session: string
+  }
   /** The calls of each response of the model. After them it ends. */
   readonly responses: ReadonlyArray<ReadonlyArray<ScriptedCall>>
   /** Executes a tool: all have the argument `amount`, a number that may arrive as its text, and differ only by name. */
@@ -198,6 +200,27 @@ export const adapterContract = (
     assert.include(told.get("call_2"), "done")
     assert.deepStrictEqual(executed, ["read", "refund"])
     assert.strictEqual((await outcomes()).length, 2)
+  })
+
+  test("leaves the outcome of a tool unknown that fails because its run was aborted", async ({
+    client,
+    executions,
+    outcomes,
+    session
+  }) => {
+    const aborting = new AbortController()
+    const stopped = new Error("The user left")
+    await drive({
+      gate: { client, session, leaseSeconds: 1 },
+      responses: [[{ id: "call_1", tool: "read", arguments: { amount: 1 } }]],
+      execute: () => {
+        aborting.abort(stopped)
+        throw stopped
+      },
+      signal: aborting.signal
+    }).catch((error: unknown) => error)
+    await eventually(async () => assert.deepInclude((await executions())[0], { state: "unknown" }))
+    assert.deepStrictEqual(await outcomes(), [])
   })
 
   test("executes a call once that two agents resume at once", async ({ client, outcomes, session }) => {

@@ -9,6 +9,7 @@ import { service } from "../support/service.ts"
 import { type AdapterRun, adapterContract, type Driver, TOOLS } from "./adapterContract.ts"
 import { scriptedModel, toldAbout } from "./aiSdkModel.ts"
 import { governedRun } from "./governedRun.ts"
+import { eventually } from "./mcp/eventually.ts"
 
 /** A schema that converts: the tool gets a number. */
 const inputSchema = z.object({ amount: z.coerce.number() })
@@ -182,6 +183,26 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("governTo
           { step_id: "call_1", tool: "read", status: "succeeded" },
           { step_id: "call_2", tool: "read", status: "failed" }
         ])
+      })
+    })
+  )
+
+  it.effect("leaves the outcome of a tool unknown whose run stops between the parts of its result", () =>
+    Effect.gen(function* () {
+      const { client, executions, outcomes, session } = yield* governedRun("ai-sdk stopped stream")
+      async function* execute() {
+        yield "first"
+        yield "last"
+      }
+      const { read } = governTools({ read: { execute } }, { client, session })
+      const run = { toolCallId: "call_1", messages: [] }
+      yield* Effect.promise(async () => {
+        for await (const part of Reflect.apply(read.execute, read, [{ amount: 1 }, run])) {
+          assert.strictEqual(part, "first")
+          break
+        }
+        await eventually(async () => assert.deepInclude((await executions())[0], { state: "unknown" }))
+        assert.deepStrictEqual(await outcomes(), [])
       })
     })
   )
