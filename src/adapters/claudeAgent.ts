@@ -29,6 +29,7 @@ export interface HookInput extends ToolUse {
   readonly tool_use_id?: unknown
   readonly tool_response?: unknown
   readonly error?: unknown
+  readonly is_interrupt?: unknown
 }
 
 /** The decision of a `PreToolUse` hook. */
@@ -161,7 +162,14 @@ const governCalls = (options: GateOptions<ToolUse>) => {
       }
     ],
     PostToolUseFailure: [
-      { timeout: HOOK_SECONDS, hooks: [report(({ error }) => ({ status: "failed", error }))] }
+      {
+        timeout: HOOK_SECONDS,
+        hooks: [
+          report(({ error, is_interrupt }) =>
+            is_interrupt === true ? { status: "unknown" } : { status: "failed", error }
+          )
+        ]
+      }
     ]
   }
   return { ask, hooks }

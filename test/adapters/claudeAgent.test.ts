@@ -9,6 +9,8 @@ import type { GateOptions } from "../../src/adapters/toolGate.ts"
 import { service } from "../support/service.ts"
 import { adapterContract, type AdapterRun, type Driver, TOOLS } from "./adapterContract.ts"
 import { governedRun } from "./governedRun.ts"
+import { eventually } from "./mcp/eventually.ts"
+import { StepId } from "../../src/domain/Ids.ts"
 
 type Sdk = Pick<typeof newest, "createSdkMcpServer" | "query" | "tool">
 type Governed = Pick<newest.Options, "canUseTool" | "hooks">
@@ -110,7 +112,7 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("claudeAg
 
   it.effect("records only the calls that it allowed", () =>
     Effect.gen(function* () {
-      const { client, outcomes, session } = yield* governedRun("claude outcomes")
+      const { client, executions, outcomes, session } = yield* governedRun("claude outcomes")
       const faults: Array<unknown> = []
       const { canUseTool, hooks } = governPermissions({
         client,
@@ -125,7 +127,14 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("claudeAg
         // Claude Code's own rules allowed it.
         const other = input("PostToolUse", "2", { tool_response: { stdout: "" } })
         await hooks.PostToolUse[0]!.hooks[0]!(other, "2", { signal })
-        assert.deepStrictEqual(await outcomes(), [{ step_id: "1", tool: "read", status: "failed" }])
+        // What an interrupted call did is unknown.
+        await canUseTool("read", { file: "b" }, { signal, toolUseID: "3" })
+        const failed = input("PostToolUseFailure", "3", { error: "No such file", is_interrupt: false })
+        await hooks.PostToolUseFailure[0]!.hooks[0]!(failed, "3", { signal })
+        await eventually(async () =>
+          assert.deepInclude((await executions())[0], { state: "unknown", step_id: StepId.make("1") })
+        )
+        assert.deepStrictEqual(await outcomes(), [{ step_id: "3", tool: "read", status: "failed" }])
       })
       assert.deepStrictEqual(faults, [])
     })
