@@ -1,6 +1,6 @@
 import { Cause, Data, Effect, FiberMap, FiberSet } from "effect"
 import { randomUUID } from "node:crypto"
-import { FAULTS, makeToolGate, type ToolCall } from "../../adapters/toolGate.ts"
+import { type AskOptions, FAULTS, makeToolGate, type ToolCall } from "../../adapters/toolGate.ts"
 import { CallMap } from "../../adapters/toolGate/CallMap.ts"
 import type { ToolEnd } from "../../client/connect/execute.ts"
 import { unknownEnd } from "./callResults.ts"
@@ -47,6 +47,9 @@ const toolEnd = ({ failure, isUnknown, response }: CallEnd): ToolEnd => {
     : { status: "failed", error: failure }
 }
 
+/** How a call is claimed. */
+type ClaimOptions = Pick<AskOptions, "claim" | "claimKey" | "mayBeClaimed">
+
 /** A call that the gate goes on with. `new`: the service was not asked about it before. */
 type TakenCall = LeftCall | { readonly state: "new"; readonly record: CallRecord }
 
@@ -84,10 +87,9 @@ export const makeGovernedCalls = Effect.fnUntraced(function* (
     return Effect.promise(() => gate.report(call, undefined, toolEnd(end), claim_id ?? undefined))
   }
 
-  /** Asks about a call, and claims it if there is a key. One that was claimed before and not sent keeps its claim. */
-  const ask = Effect.fnUntraced(function* (given: ToolCall, claimKey: string | undefined, wait: boolean) {
+  /** Asks about a call. One that was claimed before and not sent keeps its claim. */
+  const ask = Effect.fnUntraced(function* (given: ToolCall, wait: boolean, claim: ClaimOptions) {
     const call = claimed.get(given.id) ?? given
-    const claim = claimKey === undefined ? { claim: false } : { claimKey }
     const verdict = yield* Effect.promise((signal) => gate.ask(call, undefined, { signal, wait, ...claim }))
     if (verdict.verdict === "allow" && verdict.claim !== undefined) claimed.set(call.id, call)
     return verdict
@@ -140,14 +142,18 @@ export const makeGovernedCalls = Effect.fnUntraced(function* (
     /** Opens the run with the calls of the gate before. Fails if the service cannot be reached. */
     run: Effect.tryPromise({ try: openOnce, catch: (cause) => new NoSession({ cause }) }),
 
-    /** Asks about a call, without a wait for a person, and claims it with the key. */
-    ask: (call: ToolCall, claimKey?: string) => ask(call, claimKey, false),
+    /** Asks about a call, without a wait for a person. */
+    ask: (call: ToolCall, claim: ClaimOptions = { claim: false }) => ask(call, false, claim),
+
+    /** Whether the claim of a step is renewed by this process. */
+    isClaimed: (step_id: string) => claimed.get(step_id) !== undefined,
+
     report: (call: ToolCall, end: ToolEnd) => Effect.promise(() => gate.report(call, undefined, end)),
 
     /** Waits for the decision about a call that is pending, also while the service is gone. */
-    waitForPerson: Effect.fnUntraced(function* (call: ToolCall, claimKey?: string) {
+    waitForPerson: Effect.fnUntraced(function* (call: ToolCall, claim: ClaimOptions = { claim: false }) {
       for (;;) {
-        const verdict = yield* ask(call, claimKey, true)
+        const verdict = yield* ask(call, true, claim)
         if (verdict.verdict !== "deny" || verdict.cause !== "unreachable") return verdict
         yield* Effect.sleep(UNREACHABLE_MILLIS)
       }

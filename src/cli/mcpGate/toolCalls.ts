@@ -1,6 +1,6 @@
 import { Data, Effect, Result, type Schema } from "effect"
 import type { Pending, ToolCall } from "../../adapters/toolGate.ts"
-import { describeProblem } from "../../adapters/toolGate/messages.ts"
+import { describeFailure, describeProblem } from "../../adapters/toolGate/messages.ts"
 import { toJson } from "../../client/connect/recordable.ts"
 import { isProblem } from "../../client/connect/Problem.ts"
 import { isUnavailable } from "../../client/isTransient.ts"
@@ -135,17 +135,17 @@ export const makeToolCalls = ({
   const decide = Effect.fnUntraced(function* (
     request: ClientRequest,
     call: ToolCall,
-    claimKey: string,
+    claim: Parameters<typeof calls.ask>[1],
     isRetry: boolean
   ) {
-    const first = yield* calls.ask(call, claimKey)
+    const first = yield* calls.ask(call, claim)
     if (first.verdict !== "pending") return { verdict: first, hasWaited: false }
     const showsLink = canOpenUrl(request.params)
     if (showsLink && (!isRetry || isDeclined(request.params))) return { verdict: first, hasWaited: false }
     const url = approvalUrl(first.decision.approval_id)
     log(`${call.tool} (${call.id}) waits for a person: ${url}`)
     const message = `Waiting for a person to decide: ${url}`
-    const decided = requests.hold(request, message, calls.waitForPerson(call, claimKey))
+    const decided = requests.hold(request, message, calls.waitForPerson(call, claim))
     const verdict = yield* showsLink
       ? Effect.timeoutOrElse(decided, { duration: RETRY_WAIT_MILLIS, orElse: () => Effect.succeed(first) })
       : decided
@@ -303,16 +303,16 @@ export const makeToolCalls = ({
         yield* answerEnd(request, taken.end)
         return yield* calls.conclude(run, record, taken.end)
       }
-      if (state === undefined || state.leg === 0) {
+      // The process that asked about a call with an answered leg can have ended: then its claim is taken up.
+      if (state === undefined || state.leg === 0 || !calls.isClaimed(step_id)) {
+        const claim = { claimKey: claim_key, mayBeClaimed: taken.state !== "new" }
         const call = {
           id: step_id,
           tool: record.tool,
           arguments: tool.args,
           actionClass: record.action_class
         }
-        const decided = yield* Effect.interruptible(
-          decide(request, call, claim_key, state !== undefined)
-        ).pipe(
+        const decided = yield* Effect.interruptible(decide(request, call, claim, state !== undefined)).pipe(
           // The same call goes on with the same approval.
           Effect.onError(() => Effect.sync(() => calls.leave(record)))
         )
@@ -384,10 +384,8 @@ export const makeToolCalls = ({
       if (isUnavailable(error)) {
         return yield* deny(request, describeProblem("unreachable", undefined), { cause: "unreachable" })
       }
-      const text = describeProblem("refused", isProblem(error) ? error : undefined)
-      return yield* deny(request, isProblem(error) ? text : `${text} ${describe(error)}`, {
-        cause: "refused"
-      })
+      const text = isProblem(error) ? describeProblem("refused", error) : describeFailure(error)
+      return yield* deny(request, text, { cause: "refused" })
     }
     const run = opened.success
     const state = typeof requestState === "string" ? sealer.open(requestState) : undefined

@@ -1,12 +1,13 @@
 import { assert, layer } from "@effect/vitest"
 import { Deferred, Effect } from "effect"
-import { mkdtempSync, rmSync } from "node:fs"
+import { mkdtempSync, readdirSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import path from "node:path"
 import { formatMessage, isObject, type JsonObject, type RpcMessage } from "../../../src/cli/mcp/jsonRpc.ts"
 import { digestOf } from "../../../src/cli/mcpGate/digest.ts"
 import { openJournal } from "../../../src/cli/mcpGate/Journal.ts"
 import { makeMcpGate, type McpGateOptions } from "../../../src/cli/mcpGate/McpGate.ts"
+import { connect } from "../../../src/client/connect/index.ts"
 import { callPromise } from "../../../src/client/connect/CallPromise.ts"
 import { SendFailed, type UpstreamEvents } from "../../../src/cli/mcpGate/Upstream.ts"
 import { governedRun, type GovernedRun } from "../../adapters/governedRun.ts"
@@ -240,6 +241,51 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })(
         const answered = yield* Effect.promise(() => gate.call("read", { file: "a" }))
         assert.strictEqual(causeOf(answered), "unknown")
         assert.deepStrictEqual(gate.executed, [])
+      })
+    )
+
+    it.effect("renews the claim of a call at once that a gate before has left", () =>
+      Effect.gen(function* () {
+        const run = yield* governedRun("gate claim left")
+        const directory = yield* temporaryDirectory
+        const sent: Array<string> = []
+        const client = connect({ url: run.url, key: run.key, log: ({ operation }) => sent.push(operation) })
+        yield* Effect.addFinalizer(() => Effect.promise(() => client.close()))
+        const executed: Array<unknown> = []
+        const renewed = () => eventually(() => assert.include(sent, "sessions.renewClaim"))
+        let ask = true
+        const answer: Answer = async (message, events) => {
+          if (message.kind !== "request") return
+          const { id, method, params } = message
+          const respond = (result: JsonObject) => events.onMessage(formatMessage({ id, result }))
+          if (method === "tools/list") return respond({ tools })
+          if (ask) return respond({ resultType: "input_required", requestState: "asked" })
+          await renewed()
+          executed.push(isObject(params) ? params["arguments"] : undefined)
+          return respond({ content: [] })
+        }
+        const call = { name: "read", arguments: { file: "a" }, _meta: stateless }
+        const first = yield* gateFor(run, { answer, client, directory })
+        const requestState = yield* Effect.promise(async () => {
+          const { result } = await first.request("tools/call", call)
+          await first.stop({ drain: false })
+          // As if its process had ended.
+          for (const name of readdirSync(directory, { recursive: true, encoding: "utf8" }))
+            if (path.basename(name) === "owner.json") rmSync(path.join(directory, name))
+          return isObject(result) ? result["requestState"] : undefined
+        })
+        assert.isString(requestState)
+        // The gate before had asked about the call for itself.
+        assert.notInclude(sent, "sessions.renewClaim")
+        ask = false
+        const second = yield* gateFor(run, { answer, client, directory })
+        yield* Effect.promise(async () => {
+          await second.request("tools/call", { ...call, requestState })
+          assert.deepStrictEqual(executed, [{ file: "a" }])
+          await second.stop({ drain: true })
+          assert.deepStrictEqual(await run.executions(), [])
+          assert.lengthOf(await run.outcomes(), 1)
+        })
       })
     )
 
