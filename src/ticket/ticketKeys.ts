@@ -42,7 +42,8 @@ const isKeySet = (value: unknown): value is KeySet =>
 
 /**
  * Fetches the keys from a service, by its public URL, and keeps them for ten minutes. A ticket with an unknown key causes a new request, at
- * most every ten seconds. If a request fails, the keys that were fetched before are used; without any, verifying throws.
+ * most every ten seconds; until the first success, every ticket does. If a request fails, the keys that were fetched before are used; without
+ * any, verifying throws.
  */
 export const remoteKeys = (
   url: string | URL,

@@ -54,7 +54,7 @@ export interface VerifyTicketOptions {
   /** The tool's name, as the rules name it. */
   readonly tool: string
   readonly actionClass?: string | undefined
-  /** The arguments that the tool is about to use, as JSON values. Absent if it has none: `{}` and `null` are other arguments. */
+  /** The arguments that the tool is about to use, as JSON values. Leave it out if the step has no arguments; `{}` and `null` are arguments. */
   readonly arguments?: unknown
   /** Refuses the second use of a ticket. */
   readonly used: UsedTickets
@@ -211,26 +211,43 @@ const isTicket = (fields: Fields): fields is Fields & Ticket =>
   Number.isSafeInteger(fields["iat"]) &&
   Number.isSafeInteger(fields["exp"])
 
-/** The canonical text of a JSON value (RFC 8785). Undefined: it has none. */
-const canonical = (value: unknown): string | undefined => {
+/** Arrays and objects within each other in arguments. The service accepts 64. */
+const MAX_DEPTH = 500
+
+/** The canonical text of a JSON value (RFC 8785). Undefined: it has none, or is nested too deep. */
+const canonical = (value: unknown, depth = 0): string | undefined => {
+  if (depth > MAX_DEPTH) return undefined
   if (value === null || typeof value === "boolean") return String(value)
   if (typeof value === "number") return Number.isFinite(value) ? JSON.stringify(value) : undefined
   if (typeof value === "string") return isWellFormed(value) ? JSON.stringify(value) : undefined
-  if (Array.isArray(value)) return joined("[", value.map(canonical), "]")
+  if (Array.isArray(value)) return joined("[", value, (item) => canonical(item, depth + 1), "]")
   if (!isFields(value)) return undefined
   // Sorts by UTF-16 code units. A member that is `undefined` is not in the JSON.
   const names = Object.keys(value)
     .filter((name) => value[name] !== undefined)
     // oxlint-disable-next-line unicorn/no-array-sort -- Node 18 has no `toSorted`
     .sort()
-  const members = names.map((name) => {
-    const text = canonical(value[name])
+  const member = (name: string): string | undefined => {
+    const text = canonical(value[name], depth + 1)
     return text === undefined || !isWellFormed(name) ? undefined : `${JSON.stringify(name)}:${text}`
-  })
-  return joined("{", members, "}")
+  }
+  return joined("{", names, member, "}")
 }
 
-const joined = (open: string, parts: ReadonlyArray<string | undefined>, close: string): string | undefined =>
-  parts.includes(undefined) ? undefined : `${open}${parts.join(",")}${close}`
+/** Stops at the first part without a text: a value that contains itself would otherwise be read again and again. */
+const joined = <Part>(
+  open: string,
+  parts: ReadonlyArray<Part>,
+  textOf: (part: Part) => string | undefined,
+  close: string
+): string | undefined => {
+  const texts: Array<string> = []
+  for (const part of parts) {
+    const text = textOf(part)
+    if (text === undefined) return undefined
+    texts.push(text)
+  }
+  return `${open}${texts.join(",")}${close}`
+}
 
 const isWellFormed = (text: string): boolean => !/\p{Surrogate}/u.test(text)

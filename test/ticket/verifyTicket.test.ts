@@ -182,6 +182,22 @@ describe("verifyTicket", () => {
     })
   )
 
+  it.effect("refuses arguments that are nested too deep or contain themselves", () =>
+    Effect.gen(function* () {
+      const box = yield* boxOf
+      const nested = (depth: number): unknown => JSON.parse("[".repeat(depth) + "]".repeat(depth))
+      // The service accepts 64 levels.
+      const deep = { ...step, arguments: JSON.parse("[".repeat(64) + "]".repeat(64)) }
+      const ticket = ticketOf({ arguments_digest: stepDigest(deep) })
+      assert.strictEqual(reasonOf(yield* verify(box, ticket, deep)), "ok")
+      const cycle: Array<unknown> = []
+      cycle.push(cycle, cycle)
+      for (const given of [nested(100_000), { a: nested(501) }, cycle]) {
+        assert.strictEqual(reasonOf(yield* verify(box, ticketOf(), { arguments: given })), "wrong_arguments")
+      }
+    })
+  )
+
   it.effect(
     "after a rotation of the master key, tickets of the previous key hold while the service has it",
     () =>
