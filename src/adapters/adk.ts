@@ -86,7 +86,7 @@ export interface GovernedPlugin {
     parameters: ToolParameters & { readonly result: unknown }
   ) => Promise<undefined>
   readonly onToolErrorCallback: (parameters: ToolParameters & { readonly error: Error }) => Promise<undefined>
-  // The rest does nothing.
+  // No-ops.
   readonly afterAgentCallback: () => Promise<undefined>
   readonly afterContextCompaction: () => Promise<undefined>
   readonly afterModelCallback: () => Promise<undefined>

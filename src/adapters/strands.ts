@@ -76,7 +76,7 @@ export interface GovernedIntervention {
   readonly beforeToolCall: (event: BeforeToolCall) => Promise<Proceed | Deny>
   readonly afterToolCall: (event: AfterToolCall) => Promise<Proceed>
   readonly afterModelCall: (event: AfterModelCall) => Promise<Proceed>
-  // The rest lets everything go on.
+  // Always proceed.
   readonly beforeInvocation: () => Promise<Proceed>
   readonly beforeModelCall: () => Promise<Proceed>
 }

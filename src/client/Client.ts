@@ -45,7 +45,7 @@ export interface ClientCalls extends EffectCalls {
  *
  * Idempotent requests are retried a few times if the service is busy or unreachable: reads, and creations, steps and claims with an `Idempotency-Key`. Such
  * a call without a key gets an automatic one, the same for all its attempts. Runs of a task do not, because a retry could bill the
- * model twice: the model may have been paid when the connection broke. Pass a key if that is better than no answer.
+ * model twice: the model may have been paid when the connection broke. Pass a key to allow retries nevertheless.
  */
 export class Client extends Context.Service<Client, ClientCalls>()("countersign/client/Client") {
   /** A client that uses `fetch`: in Node, browsers and other runtimes. A URL that is not http or https is a defect. */

@@ -46,7 +46,7 @@ export interface ApprovalListener<Approval> {
   readonly change: (approval_id: string | null, options: ApprovalWaitOptions) => Promise<Approval | undefined>
   /** Also reads the events before the latest one, from the oldest that is retained. */
   readonly rewind: () => void
-  /** Stops to listen. */
+  /** Stops listening. */
   readonly end: () => void
 }
 
