@@ -40,6 +40,8 @@ export interface ContractOptions {
   readonly waits?: boolean
   /** Whether the framework asks before it executes anything, perhaps in another process. Such a question claims nothing. */
   readonly isPaused?: boolean
+  /** Whether the adapter learns that a run was aborted while a tool runs. Default: `true`. */
+  readonly seesAborts?: boolean
 }
 
 /** The tools that a driver offers. */
@@ -53,7 +55,13 @@ export const adapterContract = (
   it: Vitest.MethodsNonLive<Countersign>,
   name: string,
   drive: Driver,
-  { coerces = true, isParallel = true, isPaused = false, waits = true }: ContractOptions = {}
+  {
+    coerces = true,
+    isParallel = true,
+    isPaused = false,
+    seesAborts = true,
+    waits = true
+  }: ContractOptions = {}
 ): void => {
   const test = (
     title: string,
@@ -202,26 +210,28 @@ export const adapterContract = (
     assert.strictEqual((await outcomes()).length, 2)
   })
 
-  test("leaves the outcome of a tool unknown that fails because its run was aborted", async ({
-    client,
-    executions,
-    outcomes,
-    session
-  }) => {
-    const aborting = new AbortController()
-    const stopped = new Error("The user left")
-    await drive({
-      gate: { client, session, leaseSeconds: 1 },
-      responses: [[{ id: "call_1", tool: "read", arguments: { amount: 1 } }]],
-      execute: () => {
-        aborting.abort(stopped)
-        throw stopped
-      },
-      signal: aborting.signal
-    }).catch((error: unknown) => error)
-    await eventually(async () => assert.deepInclude((await executions())[0], { state: "unknown" }))
-    assert.deepStrictEqual(await outcomes(), [])
-  })
+  if (seesAborts) {
+    test("leaves the outcome of a tool unknown that fails because its run was aborted", async ({
+      client,
+      executions,
+      outcomes,
+      session
+    }) => {
+      const aborting = new AbortController()
+      const stopped = new Error("The user left")
+      await drive({
+        gate: { client, session, leaseSeconds: 1 },
+        responses: [[{ id: "call_1", tool: "read", arguments: { amount: 1 } }]],
+        execute: () => {
+          aborting.abort(stopped)
+          throw stopped
+        },
+        signal: aborting.signal
+      }).catch((error: unknown) => error)
+      await eventually(async () => assert.deepInclude((await executions())[0], { state: "unknown" }))
+      assert.deepStrictEqual(await outcomes(), [])
+    })
+  }
 
   test("executes a call once that two agents resume at once", async ({ client, outcomes, session }) => {
     const executed: Array<string> = []

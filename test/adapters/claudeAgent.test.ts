@@ -73,7 +73,8 @@ const input = (hook_event_name: string, tool_use_id: string, more: object = {}) 
 
 layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("claudeAgent", (it) => {
   // The MCP server of a tool converts its arguments after the hooks.
-  const contract = { coerces: false }
+  // An abort ends Claude Code, and no hook is called.
+  const contract = { coerces: false, seesAborts: false }
   adapterContract(it, "governHooks", driver(newest, hooks), contract)
   adapterContract(it, "governPermissions", driver(newest, permissions), contract)
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- fewer kinds of messages
