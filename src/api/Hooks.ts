@@ -26,7 +26,10 @@ export const ClaudeCodeHookInput = Schema.Struct({
   tool_input: member("The tool's arguments: any JSON."),
   permission_mode: member("The mode of Claude Code's own permissions, a string. Absent in older versions."),
   tool_response: member("Of `PostToolUse`: the tool's result, any JSON."),
-  error: member("Of `PostToolUseFailure`: the error, a string.")
+  error: member("Of `PostToolUseFailure`: the error, a string."),
+  is_interrupt: member(
+    "Of `PostToolUseFailure`: whether the call was interrupted, a boolean. Then no outcome is recorded."
+  )
 }).annotate({
   identifier: "ClaudeCodeHookInput",
   description:

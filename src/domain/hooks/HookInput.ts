@@ -35,6 +35,8 @@ export interface HookReport {
   readonly end:
     | { readonly status: "succeeded"; readonly result: unknown }
     | { readonly status: "failed"; readonly error: string }
+    /** It was interrupted: it may have been executed. */
+    | { readonly status: "unknown" }
 }
 
 /** A session of a coding agent has ended. It can be resumed later under the same ID. */
@@ -128,7 +130,9 @@ export const readHookInput = (vendor: HookVendor, value: unknown): HookInput => 
   }
   const error = member("error")
   if (typeof error !== "string") return missing("error", "a string")
-  return { _tag: "Report", event, session, callId, tool, arguments: input, end: { status: "failed", error } }
+  const end =
+    member("is_interrupt") === true ? { status: "unknown" as const } : { status: "failed" as const, error }
+  return { _tag: "Report", event, session, callId, tool, arguments: input, end }
 }
 
 const fault = (event: string | undefined, reason: string, canBlock = true): HookFault => ({

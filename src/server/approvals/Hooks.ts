@@ -271,6 +271,8 @@ const make = Effect.gen(function* () {
     // Without a session nothing was asked.
     if (session_id === undefined) return undefined
     const { callId, end } = event
+    // Nobody knows whether it was executed, so it gets no outcome.
+    if (end.status === "unknown") return undefined
     const call = yield* callOf(principal, session_id, callId)
     const known = yield* Effect.orDie(findCallStep(sql, call))
     const step_id = known === undefined ? decodeStepId(call.call_id) : Result.succeed(known.step_id)

@@ -96,6 +96,9 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("counters
           const other = call("read", { tool_use_id: "toolu_2", tool_input: { file: 2 } })
           await hook(other)
           assert.deepStrictEqual((await hook(failed(other, "EACCES"))).answer, {})
+          const stopped = call("read", { tool_use_id: "toolu_3", tool_input: { file: 3 } })
+          await hook(stopped)
+          await hook({ ...failed(stopped, "Interrupted"), is_interrupt: true })
           assert.deepStrictEqual((await hook(ended(claudeCode2))).answer, {})
 
           const sessions = await sessionsOf(run)

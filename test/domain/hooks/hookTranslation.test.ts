@@ -92,6 +92,8 @@ describe("the translation of hooks", () => {
     assert.deepInclude(done, { _tag: "Report", end: { status: "succeeded", result: { filePath: "a.txt" } } })
     const broken = parse("claude-code", failed(claudeCode2, "EACCES"))
     assert.deepInclude(broken, { _tag: "Report", end: { status: "failed", error: "EACCES" } })
+    const interrupted = parse("claude-code", { ...failed(claudeCode2, "Interrupted"), is_interrupt: true })
+    assert.deepInclude(interrupted, { _tag: "Report", end: { status: "unknown" } })
     assert.deepInclude(parse("claude-code", ended(claudeCode1)), {
       _tag: "End",
       session: claudeCode1.session_id

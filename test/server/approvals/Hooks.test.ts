@@ -86,6 +86,26 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("HTTP hoo
     })
   )
 
+  it.effect("record no outcome of a call that was interrupted", () =>
+    Effect.gen(function* () {
+      const { post, run, sessions } = yield* codingAgent("http interrupts")
+      yield* Effect.promise(async () => {
+        const stopped = call("read")
+        await post(stopped)
+        const report = { ...failed(stopped, "Interrupted"), is_interrupt: true }
+        assert.deepStrictEqual((await post(report)).answer, {})
+        await post(call("read", { tool_use_id: "toolu_2" }))
+        await post(succeeded(call("read", { tool_use_id: "toolu_2" }), "done"))
+        await post(ended(claudeCode2))
+        const [session] = await sessions()
+        const outcomes: Array<string> = []
+        for await (const event of run.client.stream(session?.session_id ?? assert.fail(), { after: 0 }))
+          if (event.type === "tool:outcome") outcomes.push(event.step_id)
+        assert.deepStrictEqual(outcomes, ["toolu_2"])
+      })
+    })
+  )
+
   it.effect("wait for the person, of parallel calls in one session", () =>
     Effect.gen(function* () {
       const { post, run, sessions } = yield* codingAgent("http waits")
