@@ -68,7 +68,7 @@ export const nodeHandler = (
       if (result.body === null) response.end()
       else response.end(result.body)
     } catch (error) {
-      // A time-out of the framework has responded before. node:http ignores this promise: a rejection would end the process.
+      // The framework may have responded with a timeout before. node:http ignores this promise: a rejection would end the process.
       notify(options.onError, error)
     }
   }

@@ -85,6 +85,9 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("migrate", (it) => {
     () =>
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
+        // Shortly before 1.0.0, there was one migration too.
+        yield* sql`UPDATE schema_migrations SET name = 'baseline' WHERE migration_id = 1`
+        assert.strictEqual((yield* Effect.flip(migrate))._tag, "SchemaUnreleased")
         yield* sql`UPDATE schema_migrations SET name = 'identity' WHERE migration_id = 1`
         yield* sql`INSERT INTO schema_migrations (migration_id, name) VALUES (2, 'sessions')`
         const before = yield* sql`SELECT * FROM schema_migrations ORDER BY migration_id`
@@ -97,7 +100,7 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("migrate", (it) => {
         assert.deepStrictEqual(yield* sql`SELECT * FROM schema_migrations ORDER BY migration_id`, before)
         assert.isFalse(yield* yield* makeReadiness)
         yield* sql`DELETE FROM schema_migrations WHERE migration_id = 2`
-        yield* sql`UPDATE schema_migrations SET name = 'baseline' WHERE migration_id = 1`
+        yield* sql`UPDATE schema_migrations SET name = 'first_release' WHERE migration_id = 1`
       })
   )
 

@@ -10,7 +10,7 @@ import { acceptedReason, impactOf, refusedImpacts } from "../../support/migratio
 import { TestDatabase } from "../../support/postgres.ts"
 
 /** The migration that creates all tables: none of them is in use before it. */
-const BASELINE = "0001_baseline"
+const FIRST = "0001_first_release"
 
 layer(TestDatabase.layerSql, { excludeTestServices: true })("the impact of migrations", (it) => {
   it.effect("no migration blocks writers for long or breaks the previous release without a reason", () =>
@@ -18,9 +18,9 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("the impact of migra
       const sql = yield* SqlClient.SqlClient
       yield* sql`DROP SCHEMA public CASCADE`
       yield* sql`CREATE SCHEMA public`
-      const { [BASELINE]: baseline, ...later } = migrations
+      const { [FIRST]: first, ...later } = migrations
       yield* PgMigrator.make({})({
-        loader: PgMigrator.fromRecord({ [BASELINE]: baseline! }),
+        loader: PgMigrator.fromRecord({ [FIRST]: first! }),
         table: "schema_migrations"
       })
       for (const [name, migration] of Object.entries(later)) {

@@ -11,7 +11,7 @@ import { TestDatabase } from "../../support/postgres.ts"
  * release as they are: only the digest of a migration that is in no release may be replaced here.
  */
 const digests: Record<string, string> = {
-  "0001_baseline": "75fe62cf002e2827f166f4c26c4b273ad841a48e977ce38ac373edc7cf23af75"
+  "0001_first_release": "75fe62cf002e2827f166f4c26c4b273ad841a48e977ce38ac373edc7cf23af75"
 }
 
 describe("migrations", () => {

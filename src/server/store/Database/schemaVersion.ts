@@ -31,7 +31,7 @@ export class SchemaUnreleased extends Schema.TaggedError<SchemaUnreleased>()("Sc
 const newestMigration = Effect.fnUntraced(function* (sql: SqlClient.SqlClient) {
   if (!(yield* hasTables(sql))) return 0
   const [found] = yield* sql<{ newest: number | null; is_unreleased: boolean | null }>`
-    SELECT max(migration_id)::int AS newest, bool_or(migration_id = 1 AND name <> 'baseline') AS is_unreleased
+    SELECT max(migration_id)::int AS newest, bool_or(migration_id = 1 AND name <> 'first_release') AS is_unreleased
     FROM schema_migrations
   `
   if (found?.is_unreleased === true) return yield* new SchemaUnreleased()
