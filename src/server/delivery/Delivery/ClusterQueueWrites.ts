@@ -24,7 +24,7 @@ import { int4Array, int8Array } from "../../store/pgArrays.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
 import { countDeliveries, type CountedDelivery, countedDeliveryColumns } from "./deliveryCounts.ts"
 import { highWaterMark, type InsertedDelivery, type PreparedDelivery, QUEUE_FULL } from "./QueueWrites.ts"
-import { type ConcludedAttempt, type RecordedResults, statusAfter } from "./writeResults.ts"
+import { ATTEMPTED, type ConcludedAttempt, type RecordedResults, statusAfter } from "./writeResults.ts"
 
 type StoredHealth = Pick<InsertedDelivery, "consecutive_failures" | "cooldown_round" | "cooldown_ms">
 
@@ -236,13 +236,7 @@ const writeLockedResults = Effect.fnUntraced(function* (
   const isDone = ({ verdict }: ConcludedAttempt) => statusAfter[verdict._tag] !== "pending"
   const noted = yield* sql<CountedDelivery>`
     UPDATE deliveries d
-    SET
-      status = h.status_after,
-      attempts = d.attempts + h.sent::int,
-      rejected = h.rejected,
-      status_code = CASE WHEN h.sent THEN h.status ELSE d.status_code END,
-      last_error = h.error,
-      finished_at = CASE WHEN h.status_after <> 'pending' THEN to_timestamp(h.started + h.duration / 1000.0) END
+    SET ${sql.literal(ATTEMPTED)}
     FROM ${unnestRows(rows, "h")}
     WHERE d.org_id = ${org_id}
       AND d.destination_id = h.destination_id

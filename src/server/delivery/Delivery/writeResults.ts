@@ -23,6 +23,16 @@ export const statusAfter: Readonly<
   Failed: "failed"
 }
 
+/** SQL of what an attempt `h` changes in its delivery `d`. */
+export const ATTEMPTED = `
+  status = h.status_after,
+  attempts = d.attempts + h.sent::int,
+  rejected = h.rejected,
+  status_code = CASE WHEN h.sent THEN h.status ELSE d.status_code END,
+  last_error = h.error,
+  finished_at = CASE WHEN h.status_after <> 'pending' THEN to_timestamp(h.started + h.duration / 1000.0) END
+`
+
 /** How a batch of results was recorded, by the numbers of their rows. A row in neither set has another attempt or owner, or is gone. */
 export interface RecordedResults {
   /** Rows whose result is recorded. */
@@ -68,15 +78,7 @@ export const writeResults = (
         FOR UPDATE OF q SKIP LOCKED
       ), noted AS (
         UPDATE deliveries d
-        SET
-          status = h.status_after,
-          attempts = d.attempts + h.sent::int,
-          rejected = h.rejected,
-          status_code = CASE WHEN h.sent THEN h.status ELSE d.status_code END,
-          last_error = h.error,
-          finished_at = CASE
-            WHEN h.status_after <> 'pending' THEN to_timestamp(h.started + h.duration / 1000.0)
-          END
+        SET ${sql.literal(ATTEMPTED)}
         FROM locked h
         WHERE d.org_id = h.org_id
           AND d.destination_id = h.destination_id
