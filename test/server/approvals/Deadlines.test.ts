@@ -145,6 +145,19 @@ const waitingOf = Effect.fnUntraced(function* (organization: string) {
   })
 })
 
+/** Creates a session whose only step is claimed. */
+const claimedIn = Effect.fnUntraced(function* (organization: string) {
+  const countersign = yield* Countersign
+  const admin = yield* countersign.clientWith(yield* countersign.key({}, organization))
+  yield* admin.approvalRules.replace({ payload: { rules: [{ effect: "allow" }] } })
+  const { session_id } = yield* admin.sessions.create({})
+  yield* admin.sessions.step({
+    params: { id: session_id },
+    payload: { step_id: StepId.make("claimed"), tool: "t", action_class: "c", claim: true }
+  })
+  return session_id
+})
+
 layer(
   Layer.unwrap(
     Effect.map(cloneDatabase, (databaseUrl) =>
@@ -374,14 +387,7 @@ layer(
         const sql = yield* SqlClient.SqlClient
         const { runOnce } = yield* Deadlines
         yield* Effect.forEach(["faulty", "sound"], waitingOf, { discard: true })
-        const countersign = yield* Countersign
-        const admin = yield* countersign.clientWith(yield* countersign.key({}, "leases"))
-        yield* admin.approvalRules.replace({ payload: { rules: [{ effect: "allow" }] } })
-        const { session_id } = yield* admin.sessions.create({})
-        yield* admin.sessions.step({
-          params: { id: session_id },
-          payload: { step_id: StepId.make("claimed"), tool: "t", action_class: "c", claim: true }
-        })
+        const session_id = yield* claimedIn("leases")
         // Both are due at once: the faulty one is in the same batch.
         yield* sql`
           UPDATE approvals
@@ -435,14 +441,7 @@ layer(
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const { runOnce } = yield* Deadlines
-      const countersign = yield* Countersign
-      const admin = yield* countersign.clientWith(yield* countersign.key({}, "faulty lease"))
-      yield* admin.approvalRules.replace({ payload: { rules: [{ effect: "allow" }] } })
-      const { session_id } = yield* admin.sessions.create({})
-      yield* admin.sessions.step({
-        params: { id: session_id },
-        payload: { step_id: StepId.make("claimed"), tool: "t", action_class: "c", claim: true }
-      })
+      const session_id = yield* claimedIn("faulty lease")
       const setAttempt = (attempt: number | null) => sql`
         UPDATE governed_steps
         SET claim_expires_at = claim_expires_at - interval '2 hours', attempt = ${attempt}
