@@ -1,22 +1,15 @@
-import { Cause, Duration, Effect, Layer, Queue } from "effect"
+import { Cause, Duration, Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
-import { runWorker, startWorkers } from "../concurrency/Worker.ts"
+import { makeWorkerPool, renewLeaseEvery } from "../concurrency/Worker.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { Reviewers } from "./Reviewers.ts"
-import {
-  claimReviewer,
-  countClaimable,
-  findReviewer,
-  releaseLease,
-  renewLease,
-  type ReviewerLease
-} from "./Reviewers/rows.ts"
+import { claimReviewer, countClaimable, findReviewer, releaseLease, renewLease } from "./Reviewers/rows.ts"
 import { doShadowWork, type ShadowRun } from "./Reviewers/shadowWork.ts"
 
 /** Reviewers that one replica works on concurrently. */
 const MAX_CONCURRENT = 4
 
-/** How often a replica looks for new approvals and decisions. One look serves all workers. */
+/** How often a replica looks for new approvals and decisions. */
 const POLL_INTERVAL = Duration.seconds(1)
 
 /** After a crash, another replica takes over when the lease expires. */
@@ -39,15 +32,6 @@ export const layer: Layer.Layer<never, never, Reviewers | SqlClient.SqlClient | 
     Effect.gen(function* () {
       const { askReviewer: ask, compare, record } = yield* Reviewers
       const store = { sql: yield* SqlClient.SqlClient, clock: yield* StoreClock }
-      const wakeUps = yield* Queue.sliding<void>(MAX_CONCURRENT)
-
-      /** Renews the lease. Ends when another replica has claimed the reviewer. */
-      const heartbeat = (lease: ReviewerLease) =>
-        Effect.sleep(HEARTBEAT_INTERVAL).pipe(
-          Effect.andThen(renewLease(store, lease, LEASE)),
-          Effect.repeat({ while: (isOwner) => isOwner }),
-          Effect.as(interruptedRun)
-        )
 
       const runOnce = Effect.gen(function* () {
         const lease = yield* claimReviewer(store, LEASE)
@@ -60,7 +44,9 @@ export const layer: Layer.Layer<never, never, Reviewers | SqlClient.SqlClient | 
           lease,
           row
         ).pipe(
-          Effect.raceFirst(heartbeat(lease)),
+          Effect.raceFirst(
+            Effect.as(renewLeaseEvery(HEARTBEAT_INTERVAL, renewLease(store, lease, LEASE)), interruptedRun)
+          ),
           // Also on shutdown, so that the next owner need not wait for the lease to expire.
           Effect.onError((cause) =>
             Effect.ignore(
@@ -72,27 +58,15 @@ export const layer: Layer.Layer<never, never, Reviewers | SqlClient.SqlClient | 
         return { counts: { answered, failed }, ...(isOver ? {} : { next: 0 }) }
       })
 
-      const poll = Effect.gen(function* () {
-        const claimable = yield* countClaimable(store, MAX_CONCURRENT)
-        yield* Queue.offerAll(
-          wakeUps,
-          Array.from({ length: claimable }, () => undefined)
-        )
-        return { counts: { claimable } }
-      })
-
-      const worker = runWorker({
+      const { start } = yield* makeWorkerPool({
         name: "reviewers",
+        workers: MAX_CONCURRENT,
         runOnce,
-        wakeUp: Queue.take(wakeUps),
+        countClaimable: (limit) => countClaimable(store, limit),
+        pollName: "reviewer_poll",
+        pollEvery: POLL_INTERVAL,
         retryAfter: RETRY_DELAY
       })
-      const poller = runWorker({
-        name: "reviewer_poll",
-        runOnce: poll,
-        every: POLL_INTERVAL,
-        retryAfter: RETRY_DELAY
-      })
-      yield* startWorkers([poller, ...Array.from({ length: MAX_CONCURRENT }, () => worker)])
+      yield* start
     })
   )

@@ -10,7 +10,7 @@
  *          └──────────────▶ runOnce
  * ```
  */
-import { type Cause, type Clock, Duration, Effect, Fiber, Layer, Metric, type Scope } from "effect"
+import { type Cause, type Clock, Duration, Effect, Fiber, Layer, Metric, Queue, type Scope } from "effect"
 import { logFailure } from "../observability/DatabaseOutage.ts"
 import { workerFailures, workerLastSuccess } from "../observability/metricDefinitions.ts"
 
@@ -120,6 +120,46 @@ export const startWorkers = <R>(
 /** A layer that runs a worker for as long as it is built. */
 export const layerWorker = <E, R>(worker: Worker<E, R>): Layer.Layer<never, never, Exclude<R, Scope.Scope>> =>
   Layer.effectDiscard(startWorkers([runWorker(worker)]))
+
+/** Workers of one replica that claim work by leases in the database. */
+export interface WorkerPool<E, R> extends Pick<Worker<E, R>, "name" | "runOnce" | "retryAfter"> {
+  /** How many there are. */
+  readonly workers: number
+  /** Counts the work that can be claimed, up to a limit. */
+  readonly countClaimable: (limit: number) => Effect.Effect<number, E, R>
+  /** The name of the worker that counts it. */
+  readonly pollName: string
+  /** How often it counts: for work that other replicas created, or were doing when they crashed. One poll serves all workers. */
+  readonly pollEvery: Duration.Input
+}
+
+/** Makes a pool. `wake` wakes one worker; `start` runs them until the scope closes, woken also by the poll. */
+export const makeWorkerPool = <E, R>(pool: WorkerPool<E, R>) =>
+  Effect.map(Queue.sliding<void>(pool.workers), (wakeUps) => {
+    const { name, retryAfter = RETRY_MILLIS, runOnce, workers } = pool
+    const worker = runWorker({ name, retryAfter, runOnce, wakeUp: Queue.take(wakeUps) })
+    const poll = runWorker({
+      name: pool.pollName,
+      runOnce: Effect.gen(function* () {
+        const claimable = yield* pool.countClaimable(workers)
+        yield* Queue.offerAll(wakeUps, Array<void>(claimable).fill(undefined))
+        return { counts: { claimable } }
+      }),
+      every: pool.pollEvery,
+      retryAfter
+    })
+    return {
+      wake: Effect.asVoid(Queue.offer(wakeUps, undefined)),
+      start: startWorkers([poll, ...Array.from({ length: workers }, () => worker)])
+    }
+  })
+
+/** Renews a lease every so often. Ends when another replica has claimed it. */
+export const renewLeaseEvery = <E, R>(
+  interval: Duration.Input,
+  renew: Effect.Effect<boolean, E, R>
+): Effect.Effect<boolean, E, R> =>
+  Effect.repeat(Effect.andThen(Effect.sleep(interval), renew), { while: (isOwner) => isOwner })
 
 /**
  * Runs `last` to its end when the scope closes. It runs in a fiber of its own: the fiber that closes the scope may itself have been

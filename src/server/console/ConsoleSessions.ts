@@ -1,7 +1,6 @@
 import { Context, DateTime, Duration, Effect, Layer, Redacted } from "effect"
 import { IpNetwork } from "effect/net"
 import { SqlClient } from "effect/sql"
-import { createHash, randomBytes } from "node:crypto"
 import type { ConsoleSession, SignIn } from "../../api/Console.ts"
 import { notFound } from "../../api/notFound.ts"
 import type { PageRequest } from "../../api/Pagination.ts"
@@ -13,12 +12,10 @@ import {
   type RateLimited
 } from "../../api/Problems.ts"
 import { containsAddress } from "../../domain/identity/AllowedNetworks.ts"
-import { ConsoleSessionId, type KeyId, OrgId } from "../../domain/Ids.ts"
+import { ConsoleSessionId, type KeyId, type OrgId } from "../../domain/Ids.ts"
 import type { AuditEntry } from "../../domain/identity/AuditEntry.ts"
 import type { Actor, Principal } from "../../domain/identity/Principal.ts"
 import { type Timestamp, toDate } from "../../domain/Time.ts"
-import { grantedScopes } from "../identity/grantedScopes.ts"
-import { identityMakers } from "../identity/identityMakers.ts"
 import { addressNotAllowed, ApiKeys, type KeyPresentation } from "../identity/ApiKeys.ts"
 import { AuthenticationRefusals } from "../identity/AuthenticationRefusals.ts"
 import { LruCache } from "../concurrency/LruCache.ts"
@@ -28,18 +25,21 @@ import type { KeyRef } from "../identity/KeyRef.ts"
 import { Revocations } from "../identity/Revocations.ts"
 import { browserName } from "./ConsoleSessions/browserName.ts"
 import {
-  actorRows,
+  deleteByToken,
   deleteExpired,
   deleteOldest,
+  deleteSession,
   deleteSessionsOf,
-  digestRows,
-  sessionRows,
+  findSession,
+  insertSession,
+  listSessions,
   type SessionRow,
-  signInRows
+  updateActivity
 } from "./ConsoleSessions/rows.ts"
+import { generateToken, hexOf, parseToken, type SessionToken } from "./ConsoleSessions/sessionToken.ts"
 import { findEndedSessions, makeSessionWatch, type SessionRef } from "./ConsoleSessions/SessionWatch.ts"
 import { atomic } from "../store/transaction.ts"
-import { beforeCursor, type Page, rowLimit, toPage } from "../store/Pagination.ts"
+import { type Page, toPage } from "../store/Pagination.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
 /**
@@ -47,9 +47,6 @@ import { StoreClock } from "../store/StoreClock.ts"
  * expires.
  */
 export const SESSION_LIFETIME: Duration.Duration = Duration.hours(8)
-
-/** Random bytes of a session token. */
-const TOKEN_BYTES = 32
 
 /** Precision of a session's last activity: it is written at most this often. */
 const ACTIVITY_PRECISION = Duration.minutes(1)
@@ -175,19 +172,11 @@ export class ConsoleSessions extends Context.Service<
           remembered.delete(digest)
           watch.end(digest)
         }
-        const isRemembered = ({ digest }: Token) => remembered.get(hexOf(digest)) === true
+        const isRemembered = ({ digest }: SessionToken) => remembered.get(hexOf(digest)) === true
 
         /** Sessions whose user was last active by then have ended. */
         const idleSince = (now: Timestamp): Date =>
           Duration.isZero(idle) ? BEFORE_ALL : toDate(DateTime.subtractDuration(now, idle))
-
-        /** The condition that a session is open, and its key usable. */
-        const isOpen = (now: Timestamp) => sql`
-          console_sessions.expires_at > ${toDate(now)}::timestamptz
-          AND last_active_at > ${idleSince(now)}::timestamptz
-          AND api_keys.revoked_at IS NULL
-          AND (api_keys.expires_at IS NULL OR api_keys.expires_at > ${toDate(now)}::timestamptz)
-        `
 
         const check = Effect.gen(function* () {
           const sessions = watch.sessions()
@@ -211,42 +200,18 @@ export class ConsoleSessions extends Context.Service<
         ])
 
         const findByToken = Effect.fn("ConsoleSessions.findByToken")(function* (
-          token: Token,
+          token: SessionToken,
           now: Timestamp
         ) {
-          const row = yield* sessionRows
-            .first(
-              sql`
-          SELECT session_id, console_sessions.expires_at, last_active_at, api_keys.key_id, api_keys.name,
-            ${grantedScopes(sql)} AS scopes, api_keys.groups, ${identityMakers(sql)} AS makers, api_keys.allowed_networks,
-            organizations.name AS organization
-          FROM console_sessions
-            JOIN api_keys USING (org_id, key_id)
-            JOIN organizations USING (org_id)
-          WHERE org_id = ${token.org_id}
-            AND console_sessions.digest = ${token.digest}
-            AND ${isOpen(now)}
-        `
-            )
-            .pipe(Effect.orDie)
+          const row = yield* findSession(sql, token, now, idleSince(now))
           return row === undefined ? undefined : toSession(token, row, now)
         })
 
         /** Writes that the user is active, unless the stored time is recent. */
-        const recordActivity = (
-          { digest, org_id }: Token,
-          { lastActiveAt }: SignedInSession,
-          now: Timestamp
-        ) =>
+        const recordActivity = (token: SessionToken, { lastActiveAt }: SignedInSession, now: Timestamp) =>
           Duration.isLessThan(DateTime.distance(lastActiveAt, now), ACTIVITY_PRECISION)
             ? Effect.void
-            : Effect.orDie(sql`
-              UPDATE console_sessions
-              SET last_active_at = ${toDate(now)}::timestamptz
-              WHERE org_id = ${org_id}
-                AND digest = ${digest}
-                AND last_active_at < ${toDate(now)}::timestamptz
-            `)
+            : updateActivity(sql, token, now)
 
         /** Opens a session of a key or a person, and ends the oldest beyond the limit. */
         const start = Effect.fnUntraced(function* (
@@ -257,8 +222,7 @@ export class ConsoleSessions extends Context.Service<
           providerSession: string | null = null
         ) {
           const now = yield* clock.now
-          const secret = randomBytes(TOKEN_BYTES).toString("base64url")
-          const token: Token = { org_id, digest: digestOf(secret) }
+          const { text, token } = generateToken(org_id)
           const opened = yield* atomically(
             Effect.gen(function* () {
               yield* deleteExpired(sql, org_id, now, idleSince(now))
@@ -269,25 +233,21 @@ export class ConsoleSessions extends Context.Service<
                 })
               }
               yield* sql.afterCommit(Effect.sync(() => ended.forEach(({ digest }) => forget(digest))))
-              yield* sql`
-              INSERT INTO console_sessions (
-                org_id, digest, session_id, key_id, created_at, last_active_at, expires_at, provider_session, browser, address
-              )
-              VALUES (
-                ${org_id}, ${token.digest}, ${yield* ConsoleSessionId.generate}, ${actor.id}, ${toDate(now)}::timestamptz,
-                ${toDate(now)}::timestamptz, ${toDate(DateTime.addDuration(now, SESSION_LIFETIME))}::timestamptz,
-                ${providerSession}::text, ${browserName(userAgent)}::text, ${address}
-              )
-            `
+              yield* insertSession(sql, token, {
+                session_id: yield* ConsoleSessionId.generate,
+                key_id: actor.id,
+                created_at: now,
+                expires_at: DateTime.addDuration(now, SESSION_LIFETIME),
+                provider_session: providerSession,
+                browser: browserName(userAgent),
+                address
+              })
               yield* audit.record({ org_id, actor }, "console.signed_in", actor.id, detail)
               return (yield* findByToken(token, now)) ?? (yield* notSignedIn)
             })
           )
           remembered.set(hexOf(token.digest), true, 1)
-          return {
-            token: Redacted.make(`${org_id}.${secret}`, { label: "ConsoleToken" }),
-            session: opened.view
-          }
+          return { token: text, session: opened.view }
         })
 
         /** Ends sessions of a person, with one audit entry for all of them. */
@@ -363,19 +323,13 @@ export class ConsoleSessions extends Context.Service<
               })
             }
             const now = yield* clock.now
-            const rows = yield* Effect.orDie(
-              signInRows.all(sql`
-              SELECT session_id AS id, key_id, name, console_sessions.created_at, last_active_at, console_sessions.expires_at,
-                browser, address
-              FROM console_sessions
-                JOIN api_keys USING (org_id, key_id)
-              WHERE org_id = ${org_id}
-                ${isOwn ? sql`AND key_id = ${actor.id}` : sql.literal("")}
-                ${beforeCursor(sql, "session_id", request.cursor)}
-                AND ${isOpen(now)}
-              ORDER BY session_id DESC
-              LIMIT ${rowLimit(request)}
-            `)
+            const rows = yield* listSessions(
+              sql,
+              org_id,
+              isOwn ? actor.id : undefined,
+              request,
+              now,
+              idleSince(now)
             )
             return toPage(
               request,
@@ -386,15 +340,8 @@ export class ConsoleSessions extends Context.Service<
           end: Effect.fn("ConsoleSessions.end")(function* ({ actor, org_id, scopes }, session_id) {
             const digest = yield* atomically(
               Effect.gen(function* () {
-                const row = yield* Effect.orDie(
-                  digestRows.first(sql`
-                  DELETE FROM console_sessions
-                  WHERE org_id = ${org_id}
-                    AND session_id = ${session_id}
-                    ${scopes.has(MANAGE) ? sql.literal("") : sql`AND key_id = ${actor.id}`}
-                  RETURNING encode(digest, 'hex') AS digest, key_id
-                `)
-                )
+                const ownKey = scopes.has(MANAGE) ? undefined : actor.id
+                const row = yield* deleteSession(sql, org_id, session_id, ownKey)
                 if (row === undefined) return yield* notFound("session")
                 yield* audit.record({ org_id, actor }, "console.signed_out", row.key_id, { session_id })
                 return row.digest
@@ -419,16 +366,8 @@ export class ConsoleSessions extends Context.Service<
             const { digest, org_id } = token
             yield* atomically(
               Effect.gen(function* () {
-                const rows = yield* actorRows.all(sql`
-                DELETE FROM console_sessions
-                USING api_keys
-                WHERE console_sessions.org_id = ${org_id}
-                  AND console_sessions.digest = ${digest}
-                  AND api_keys.org_id = console_sessions.org_id
-                  AND api_keys.key_id = console_sessions.key_id
-                RETURNING api_keys.key_id AS id, api_keys.name
-              `)
-                for (const actor of rows)
+                const actor = yield* deleteByToken(sql, token)
+                if (actor !== undefined)
                   yield* audit.record({ org_id, actor }, "console.signed_out", actor.id)
               })
             )
@@ -441,25 +380,8 @@ export class ConsoleSessions extends Context.Service<
     )
 }
 
-/** A parsed token: the organization and the digest of its secret, which are the key of its row. */
-interface Token {
-  readonly org_id: OrgId
-  readonly digest: Uint8Array
-}
-
-const digestOf = (secret: string): Uint8Array => createHash("sha256").update(secret).digest()
-
-const hexOf = (digest: Uint8Array): string => Buffer.from(digest).toString("hex")
-
-const TOKEN = /^(org_[0-9a-f]{32})\.([\w-]{43})$/
-
-const parseToken = (text: Redacted.Redacted): Token | undefined => {
-  const [, org = "", secret = ""] = TOKEN.exec(Redacted.value(text)) ?? []
-  return secret === "" ? undefined : { org_id: OrgId.make(org), digest: digestOf(secret) }
-}
-
 const toSession = (
-  { digest, org_id }: Token,
+  { digest, org_id }: SessionToken,
   row: typeof SessionRow.Type,
   now: Timestamp
 ): SignedInSession => ({

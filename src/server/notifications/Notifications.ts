@@ -1,62 +1,42 @@
-import { Array as Arr, Context, Effect, Layer, Option, Redacted } from "effect"
+import { Array as Arr, Context, Effect, Layer, type Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import { Authorized } from "../../api/Authorization.ts"
 import type { DeliveryOfEndpoint, ReplayResult } from "../../api/console/Deliveries.ts"
-import { notFound } from "../../api/notFound.ts"
 import type {
   NewNotificationEndpoint,
   NotificationEndpointChange,
   ReplayWindow,
   TestDelivery
 } from "../../api/NotificationEndpoints.ts"
-import {
-  type EndpointDisabled,
-  type InvalidUrl,
+import type {
+  EndpointDisabled,
+  InvalidUrl,
   LimitReached,
-  type NotFound,
-  type NotReplayable,
-  type QueueFull,
-  type RateLimited,
+  NotFound,
+  NotReplayable,
+  QueueFull,
+  RateLimited,
   VerificationFailed
 } from "../../api/Problems.ts"
-import {
-  approvalEventBody,
-  type ApprovalTransitionEvent,
-  defaultEventTypes
-} from "../../domain/approvals/ApprovalEvent.ts"
+import { approvalEventBody, type ApprovalTransitionEvent } from "../../domain/approvals/ApprovalEvent.ts"
 import { isApprovalEmailType } from "../../domain/approvals/ApprovalEmail.ts"
 import type { DeliveryDetail, DeliveryRecord } from "../../domain/delivery/DeliveryState.ts"
-import { type DeliveryId, EndpointId, EventId, type OrgId } from "../../domain/Ids.ts"
-import type { EndpointDisabledBy, NotificationEndpoint } from "../../domain/delivery/NotificationEndpoint.ts"
-import { urlHint } from "../../domain/network/PublicUrl.ts"
+import { type DeliveryId, type EndpointId, EventId, type OrgId } from "../../domain/Ids.ts"
+import type { NotificationEndpoint } from "../../domain/delivery/NotificationEndpoint.ts"
 import type { Timestamp } from "../../domain/Time.ts"
-import { generateSigningSecret } from "../../domain/delivery/WebhookSignature.ts"
 import { Audit } from "../identity/Audit.ts"
 import { isCluster } from "../store/Cluster.ts"
-import { atomic } from "../store/transaction.ts"
-import { Delivery, type DestinationHealth } from "../delivery/Delivery.ts"
+import { Delivery } from "../delivery/Delivery.ts"
 import { Egress } from "../egress/Egress.ts"
-import { invalidUrl } from "../egress/invalidUrl.ts"
 import { Email } from "./Email.ts"
 import { makeEndpointCache } from "./Notifications/EndpointCache.ts"
 import { makeEndpointDeliveries } from "./Notifications/EndpointDeliveries.ts"
-import {
-  countEndpoints,
-  deleteEndpoint,
-  type EndpointRow,
-  endpointPlace,
-  listEndpoints,
-  insertEndpoint,
-  updateEndpoint,
-  updateVerified
-} from "./Notifications/rows.ts"
+import { type CreatedEndpoint, makeEndpointChanges } from "./Notifications/endpointChanges.ts"
+import { listEndpoints } from "./Notifications/rows.ts"
 import { publishToEndpoints } from "./Notifications/publishToEndpoints.ts"
 import { RecentEvents } from "./Notifications/RecentEvents.ts"
 import { WEBHOOK } from "./Notifications/WebhookChannel.ts"
 import { endpointVersions, type PreparedEvent } from "./PreparedEvent.ts"
-import { sendChallenge } from "./Notifications/sendChallenge.ts"
-import { makeUnsealedEndpoints } from "./Notifications/UnsealedEndpoints.ts"
-import { rotateSecret } from "./Notifications/rotateSecret.ts"
 import { makeRateLimit } from "../admission/makeRateLimit.ts"
 import { OrganizationLimits } from "../admission/OrganizationLimits.ts"
 import { Organizations } from "../identity/Organizations.ts"
@@ -64,25 +44,6 @@ import { VerificationPolicy } from "../identity/VerificationPolicy.ts"
 import { LimitUse } from "../observability/LimitUse.ts"
 import { SecretBox } from "../secrets/SecretBox.ts"
 import { StoreClock } from "../store/StoreClock.ts"
-
-/** The most endpoints of one organization. */
-const MAX_ENDPOINTS = 50
-
-/** Who disabled an endpoint; null if it is active, or if that was not recorded. */
-const disabledOf = (row: EndpointRow): EndpointDisabledBy | null =>
-  row.active || row.disabled_at === null
-    ? null
-    : {
-        at: row.disabled_at,
-        by: row.disabled_by_id === null ? null : { id: row.disabled_by_id, name: row.disabled_by_name ?? "" },
-        delivery_id: row.disabled_by_delivery
-      }
-
-/** A new endpoint and its signing secret, which cannot be read again. */
-export interface CreatedEndpoint {
-  readonly endpoint: NotificationEndpoint
-  readonly secret: Redacted.Redacted<string>
-}
 
 /**
  * Notifications of approval events: manages webhook endpoints and their deliveries, and queues each event (`publish`) for the subscribed
@@ -185,7 +146,6 @@ export class Notifications extends Context.Service<
     Notifications,
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
-      const atomically = atomic(sql)
       const clock = yield* StoreClock
       const box = yield* SecretBox
       const egress = yield* Egress
@@ -210,49 +170,21 @@ export class Notifications extends Context.Service<
       const { challengesPerMinute, testsPerMinute } = yield* OrganizationLimits
       const use = yield* LimitUse
       // Tests and challenges are sent immediately: without a limit, a caller could flood a host that never agreed to receive anything.
-      const perMinute = { windowSeconds: 60, isReported: true } as const
       const admitTest = makeRateLimit(
         {
-          ...perMinute,
+          windowSeconds: 60,
+          isReported: true,
           limit: "endpoint_tests",
           requests: testsPerMinute,
           detail: `Rate limit exceeded: an endpoint can be sent ${testsPerMinute} test events per minute.`
         },
         use
       )
-      // Limited per organization, because endpoints can be created and removed at any rate.
-      const admitChallenge = makeRateLimit(
-        {
-          ...perMinute,
-          limit: "endpoint_challenges",
-          requests: challengesPerMinute,
-          detail: `Rate limit exceeded: an organization can verify endpoints ${challengesPerMinute} times per minute.`
-        },
-        use
-      )
-      const challenge = { sql, delivery, egress, clock, endpoints: makeUnsealedEndpoints(box) }
-
-      const toEndpoint = (row: EndpointRow, health: DestinationHealth | undefined): NotificationEndpoint => ({
-        id: row.endpoint_id,
-        description: row.description,
-        events: row.events,
-        active: row.active,
-        public_signature: row.public_signature,
-        disabled: disabledOf(row),
-        verified_at: row.verified_at,
-        awaits_verification: onlyVerified && row.verified_at === null,
-        created_at: row.created_at,
-        created_by: { id: row.created_by_id, name: row.created_by_name },
-        url_hint: row.url_hint,
-        cooldown_until: health?.cooldown_until ?? null,
-        consecutive_failures: health?.consecutive_failures ?? 0,
-        pending_deliveries: health?.pending_deliveries ?? 0
+      const changes = makeEndpointChanges({
+        ...{ sql, clock, box, egress, delivery, organizations, audit, use, onlyVerified },
+        challengesPerMinute,
+        invalidateEndpoints
       })
-
-      const withItsHealth = (row: EndpointRow) =>
-        Effect.map(delivery.health(row.org_id, [row.endpoint_id]), (health) =>
-          toEndpoint(row, health.get(row.endpoint_id))
-        )
 
       return Notifications.of({
         list: Effect.gen(function* () {
@@ -263,121 +195,19 @@ export class Notifications extends Context.Service<
             rows.map(({ endpoint_id }) => endpoint_id)
           )
           return {
-            endpoints: rows.map((row) => toEndpoint(row, health.get(row.endpoint_id))),
+            endpoints: rows.map((row) => changes.toEndpoint(row, health.get(row.endpoint_id))),
             email_notifier: yield* email.hasRecipients(org_id)
           }
         }).pipe(Effect.withSpan("Notifications.list")),
-        create: Effect.fn("Notifications.create")(function* (input) {
-          const principal = yield* Authorized("org_config.write")
-          const { actor, org_id } = principal
-          yield* Effect.mapError(egress.vet(input.url), invalidUrl("#/url"))
-          const endpoint_id = yield* EndpointId.generate
-          const secret = yield* generateSigningSecret
-          const row: EndpointRow = {
-            org_id,
-            endpoint_id,
-            url: yield* box.seal(endpointPlace(org_id, endpoint_id, "url"), Redacted.make(input.url)),
-            url_hint: urlHint(input.url),
-            description: input.description ?? null,
-            secret: yield* box.seal(endpointPlace(org_id, endpoint_id, "secret"), secret),
-            events: Arr.dedupe(input.events ?? defaultEventTypes),
-            active: true,
-            public_signature: input.public_signature ?? false,
-            disabled_at: null,
-            disabled_by_id: null,
-            disabled_by_name: null,
-            disabled_by_delivery: null,
-            verified_at: null,
-            created_at: yield* clock.now,
-            created_by_id: actor.id,
-            created_by_name: actor.name
-          }
-          yield* atomically(
-            Effect.gen(function* () {
-              // Serializes the organization's creations: concurrent ones could otherwise exceed the limit.
-              yield* organizations.lockForUpdate(org_id)
-              if ((yield* countEndpoints(sql, org_id)) >= MAX_ENDPOINTS) {
-                return yield* new LimitReached({
-                  detail: `Too many webhook endpoints (limit ${MAX_ENDPOINTS} for each organization). Remove one first.`
-                })
-              }
-              yield* insertEndpoint(sql, row)
-              yield* sql.afterCommit(invalidateEndpoints(org_id))
-              const { description, events, url_hint } = row
-              yield* audit.record(principal, "endpoint.created", endpoint_id, {
-                url_hint,
-                description,
-                events
-              })
-            })
-          )
-          // Nothing was sent to it yet. A read that failed after the commit would lose the secret.
-          return { endpoint: toEndpoint(row, undefined), secret }
-        }),
-        update: Effect.fn("Notifications.update")(function* (
-          id,
-          { active, description, events, public_signature }
-        ) {
-          const principal = yield* Authorized("org_config.write")
-          const change = {
-            ...(description === undefined ? {} : { description }),
-            ...(active === undefined ? {} : { active }),
-            ...(public_signature === undefined ? {} : { public_signature }),
-            ...(events === undefined ? {} : { events: Arr.dedupe(events) })
-          }
-          const row = yield* atomically(
-            Effect.gen(function* () {
-              const row = yield* updateEndpoint(sql, principal.org_id, id, change, {
-                actor: principal.actor,
-                now: yield* clock.now
-              })
-              if (Option.isNone(row)) return yield* notFound("endpoint")
-              yield* sql.afterCommit(invalidateEndpoints(principal.org_id))
-              if (active === true) yield* delivery.endCooldown(principal.org_id, id)
-              yield* audit.record(principal, "endpoint.updated", id, change)
-              return row.value
-            })
-          )
-          return yield* withItsHealth(row)
-        }),
-        rotateSecret: Effect.fn("Notifications.rotateSecret")(function* (id) {
-          const principal = yield* Authorized("org_config.write")
-          return yield* atomically(
-            Effect.gen(function* () {
-              const secret = yield* rotateSecret(sql, box, clock, principal.org_id, id)
-              if (Option.isNone(secret)) return yield* notFound("endpoint")
-              yield* audit.record(principal, "endpoint.secret_rotated", id)
-              return secret.value
-            })
-          )
-        }),
+        create: changes.create,
+        update: changes.update,
+        rotateSecret: changes.rotateSecret,
         test: Effect.fn("Notifications.test")(function* (id) {
           const principal = yield* Authorized("org_config.write")
           yield* admitTest(`${principal.org_id} ${id}`)
           return yield* deliveries.test(principal, id)
         }),
-        verify: Effect.fn("Notifications.verify")(function* (id) {
-          const principal = yield* Authorized("org_config.write")
-          const { org_id } = principal
-          yield* admitChallenge(org_id)
-          const failure = yield* sendChallenge(challenge, org_id, id)
-          if (failure !== null) {
-            yield* atomically(audit.record(principal, "endpoint.verification_failed", id, { error: failure }))
-            return yield* new VerificationFailed({
-              detail: `The endpoint did not answer the challenge: ${failure}. Configure the receiver with the endpoint's signing secret, then verify again.`
-            })
-          }
-          const row = yield* atomically(
-            Effect.gen(function* () {
-              const row = yield* updateVerified(sql, org_id, id, yield* clock.now)
-              if (Option.isNone(row)) return yield* notFound("endpoint")
-              yield* sql.afterCommit(invalidateEndpoints(org_id))
-              yield* audit.record(principal, "endpoint.verified", id, { url_hint: row.value.url_hint })
-              return row.value
-            })
-          )
-          return yield* withItsHealth(row)
-        }),
+        verify: changes.verify,
         deliveries: Effect.fn("Notifications.deliveries")(function* (id) {
           const { org_id } = yield* Authorized("org_config.read")
           return yield* deliveries.list(org_id, id)
@@ -405,18 +235,7 @@ export class Notifications extends Context.Service<
           yield* admitTest(`${principal.org_id} ${id}`)
           yield* deliveries.retryNow(principal, id)
         }),
-        remove: Effect.fn("Notifications.remove")(function* (id) {
-          const principal = yield* Authorized("org_config.write")
-          const { org_id } = principal
-          yield* atomically(
-            Effect.gen(function* () {
-              if (!(yield* deleteEndpoint(sql, org_id, id))) return yield* notFound("endpoint")
-              yield* delivery.discard(org_id, id)
-              yield* sql.afterCommit(invalidateEndpoints(org_id))
-              yield* audit.record(principal, "endpoint.removed", id)
-            })
-          )
-        }),
+        remove: changes.remove,
         prepare: Effect.fnUntraced(function* (org_id, transition, now) {
           const { event: type, approval } = transition
           if (email.enabled && isApprovalEmailType(type)) return undefined

@@ -1,9 +1,9 @@
-import { Cause, Context, Deferred, Duration, Effect, Exit, Layer, Option, Queue } from "effect"
+import { Cause, Context, Deferred, Duration, Effect, Exit, Layer, Option, type Scope } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
 import type { ComparisonId } from "../../domain/Ids.ts"
 import type { JsonSchema } from "../../domain/tasks/Task.ts"
 import { monotonicNow } from "../concurrency/monotonicMillis.ts"
-import { runWorker, startWorkers } from "../concurrency/Worker.ts"
+import { makeWorkerPool, renewLeaseEvery } from "../concurrency/Worker.ts"
 import { StoredUsage } from "../identity/StoredUsage.ts"
 import { isDatabaseUnavailable } from "../store/databaseErrors.ts"
 import { StoreClock } from "../store/StoreClock.ts"
@@ -28,10 +28,7 @@ const MAX_CONCURRENT = 4
 /** How long a worker works on one comparison before it releases the lease, so that waiting comparisons get their share. */
 const TIME_SLICE = Duration.seconds(30)
 
-/**
- * How often a replica polls for comparisons that its workers were not woken for: comparisons that another replica
- * created, or was running when it crashed. One poll serves all workers.
- */
+/** How often a replica polls for comparisons that its workers were not woken for. */
 const POLL_INTERVAL = Duration.seconds(2)
 
 /** How often the owner of a comparison checks whether it was cancelled, on any replica. */
@@ -72,12 +69,10 @@ export class ComparisonRuns extends Context.Service<
   {
     /** Claims one comparison and works on it until it is finished or the time slice is over. None if no comparison is claimable. */
     readonly runOnce: Effect.Effect<Option.Option<ComparisonRun>>
-    /** Finds claimable comparisons and wakes a worker for each, up to the number of workers. Returns how many. */
-    readonly poll: Effect.Effect<number>
     /** Wakes a worker of this replica. */
     readonly wake: Effect.Effect<void>
-    /** Completes when a worker was woken. */
-    readonly awaitClaimable: Effect.Effect<void>
+    /** Starts the workers of this replica, which run until the scope closes. */
+    readonly startWorkers: Effect.Effect<void, never, Scope.Scope>
   }
 >()("countersign/server/tasks/ComparisonRuns") {
   static readonly layer = (options: ComparisonRunsOptions = {}) =>
@@ -92,19 +87,8 @@ export class ComparisonRuns extends Context.Service<
         const providers = yield* Providers
         const schemas = yield* CompiledSchemas
         const batchContext: BatchContext = { sql, providers, onCompared: yield* ExampleCompared }
-        const wakeUps = yield* Queue.sliding<void>(MAX_CONCURRENT)
 
         const compile = (schema: JsonSchema) => Effect.orDie(schemas.compile(schema))
-
-        /** Renews the lease at a third of its duration. Ends when another replica has claimed the comparison. */
-        const heartbeat = (row: ComparisonRow) =>
-          Effect.gen(function* () {
-            let isOwner = true
-            while (isOwner) {
-              yield* Effect.sleep(Duration.times(lease, 1 / 3))
-              isOwner = yield* renewLease(sql, clock, row, lease)
-            }
-          })
 
         /** Completes `cancelled` when the comparison is cancelled. Does not end. */
         const watchCancellation = (row: ComparisonRow, cancelled: Deferred.Deferred<void>) =>
@@ -140,7 +124,12 @@ export class ComparisonRuns extends Context.Service<
           }
           const cancelled = yield* Deferred.make<void>()
           const row = yield* work(claimed, Deferred.await(cancelled)).pipe(
-            Effect.raceFirst(Effect.as(heartbeat(claimed), claimed)),
+            Effect.raceFirst(
+              Effect.as(
+                renewLeaseEvery(Duration.times(lease, 1 / 3), renewLease(sql, clock, claimed, lease)),
+                claimed
+              )
+            ),
             Effect.raceFirst(watchCancellation(claimed, cancelled)),
             // Also on shutdown, so that the next owner need not wait for the lease to expire.
             Effect.onExit((exit) =>
@@ -155,49 +144,30 @@ export class ComparisonRuns extends Context.Service<
           })
         }).pipe(Effect.withSpan("ComparisonRuns.runOnce"))
 
-        const poll = Effect.gen(function* () {
-          const claimable = yield* countClaimable(sql, clock, MAX_CONCURRENT)
-          yield* Queue.offerAll(
-            wakeUps,
-            Array.from({ length: claimable }, () => undefined)
-          )
-          return claimable
-        }).pipe(Effect.orDie)
-
-        return ComparisonRuns.of({
-          runOnce,
-          poll,
-          wake: Effect.asVoid(Queue.offer(wakeUps, undefined)),
-          awaitClaimable: Queue.take(wakeUps)
+        const { start, wake } = yield* makeWorkerPool({
+          name: "comparisons",
+          workers: MAX_CONCURRENT,
+          // Continues immediately after work was found, because more may be waiting.
+          runOnce: Effect.map(
+            runOnce,
+            Option.match({
+              onNone: () => undefined,
+              onSome: ({ compared }) => ({ counts: { compared }, next: 0 })
+            })
+          ),
+          countClaimable: (limit) => countClaimable(sql, clock, limit),
+          pollName: "comparison_poll",
+          pollEvery: POLL_INTERVAL,
+          retryAfter: RETRY_DELAY
         })
+
+        return ComparisonRuns.of({ runOnce, wake, startWorkers: start })
       })
     )
 
   /** Runs the comparison workers for as long as the layer is built. */
   static readonly layerWorkers: Layer.Layer<never, never, ComparisonRuns> = Layer.effectDiscard(
-    Effect.gen(function* () {
-      const comparisons = yield* ComparisonRuns
-      const worker = runWorker({
-        name: "comparisons",
-        // Continues immediately after work was found, because more may be waiting.
-        runOnce: Effect.map(
-          comparisons.runOnce,
-          Option.match({
-            onNone: () => undefined,
-            onSome: ({ compared }) => ({ counts: { compared }, next: 0 })
-          })
-        ),
-        wakeUp: comparisons.awaitClaimable,
-        retryAfter: RETRY_DELAY
-      })
-      const poller = runWorker({
-        name: "comparison_poll",
-        runOnce: Effect.map(comparisons.poll, (claimable) => ({ counts: { claimable } })),
-        every: POLL_INTERVAL,
-        retryAfter: RETRY_DELAY
-      })
-      yield* startWorkers([poller, ...Array.from({ length: MAX_CONCURRENT }, () => worker)])
-    })
+    Effect.flatMap(ComparisonRuns, ({ startWorkers }) => startWorkers)
   )
 }
 

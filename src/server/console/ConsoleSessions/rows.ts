@@ -4,8 +4,13 @@ import { ConsoleSessionId, KeyId, type OrgId } from "../../../domain/Ids.ts"
 import { Actor } from "../../../domain/identity/Principal.ts"
 import { Scope } from "../../../domain/identity/Scope.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
+import type { PageRequest } from "../../../api/Pagination.ts"
+import { grantedScopes } from "../../identity/grantedScopes.ts"
+import { identityMakers } from "../../identity/identityMakers.ts"
 import type { KeyRef } from "../../identity/KeyRef.ts"
+import { beforeCursor, rowLimit } from "../../store/Pagination.ts"
 import { rowsOf } from "../../store/rows.ts"
+import type { SessionToken } from "./sessionToken.ts"
 
 /** The most open sessions of one key: signing in once more ends the oldest. */
 export const MAX_SESSIONS_PER_KEY = 20
@@ -27,9 +32,9 @@ export const SessionRow = Schema.Struct({
   organization: Schema.String
 })
 
-export const sessionRows = rowsOf(SessionRow)
+const sessionRows = rowsOf(SessionRow)
 
-export const signInRows = rowsOf(
+const signInRows = rowsOf(
   Schema.Struct({
     id: ConsoleSessionId,
     key_id: KeyId,
@@ -42,9 +47,133 @@ export const signInRows = rowsOf(
   })
 )
 
-export const digestRows = rowsOf(Schema.Struct({ digest: Schema.String, key_id: KeyId }))
+const digestRows = rowsOf(Schema.Struct({ digest: Schema.String, key_id: KeyId }))
 
-export const actorRows = rowsOf(Actor)
+const actorRows = rowsOf(Actor)
+
+/** The condition that a session is open, and its key usable. */
+const isOpen = (sql: SqlClient.SqlClient, now: Timestamp, idleSince: Date) => sql`
+  console_sessions.expires_at > ${toDate(now)}::timestamptz
+  AND last_active_at > ${idleSince}::timestamptz
+  AND api_keys.revoked_at IS NULL
+  AND (api_keys.expires_at IS NULL OR api_keys.expires_at > ${toDate(now)}::timestamptz)
+`
+
+/** The open session of a token. */
+export const findSession = (sql: SqlClient.SqlClient, token: SessionToken, now: Timestamp, idleSince: Date) =>
+  sessionRows
+    .first(
+      sql`
+        SELECT session_id, console_sessions.expires_at, last_active_at, api_keys.key_id, api_keys.name,
+          ${grantedScopes(sql)} AS scopes, api_keys.groups, ${identityMakers(sql)} AS makers, api_keys.allowed_networks,
+          organizations.name AS organization
+        FROM console_sessions
+          JOIN api_keys USING (org_id, key_id)
+          JOIN organizations USING (org_id)
+        WHERE org_id = ${token.org_id}
+          AND console_sessions.digest = ${token.digest}
+          AND ${isOpen(sql, now, idleSince)}
+      `
+    )
+    .pipe(Effect.orDie)
+
+/** A page of open sessions, newest first. `key_id`: only of this key. */
+export const listSessions = (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  key_id: KeyId | undefined,
+  request: PageRequest<ConsoleSessionId>,
+  now: Timestamp,
+  idleSince: Date
+) =>
+  signInRows
+    .all(
+      sql`
+        SELECT session_id AS id, key_id, name, console_sessions.created_at, last_active_at, console_sessions.expires_at,
+          browser, address
+        FROM console_sessions
+          JOIN api_keys USING (org_id, key_id)
+        WHERE org_id = ${org_id}
+          ${key_id === undefined ? sql.literal("") : sql`AND key_id = ${key_id}`}
+          ${beforeCursor(sql, "session_id", request.cursor)}
+          AND ${isOpen(sql, now, idleSince)}
+        ORDER BY session_id DESC
+        LIMIT ${rowLimit(request)}
+      `
+    )
+    .pipe(Effect.orDie)
+
+/** Inserts a session of a key, and returns nothing. */
+export const insertSession = (
+  sql: SqlClient.SqlClient,
+  { digest, org_id }: SessionToken,
+  session: {
+    readonly session_id: ConsoleSessionId
+    readonly key_id: KeyId
+    readonly created_at: Timestamp
+    readonly expires_at: Timestamp
+    readonly provider_session: string | null
+    readonly browser: string | null
+    readonly address: string
+  }
+) => {
+  const { address, browser, created_at, expires_at, key_id, provider_session, session_id } = session
+  return sql`
+    INSERT INTO console_sessions (
+      org_id, digest, session_id, key_id, created_at, last_active_at, expires_at, provider_session, browser, address
+    )
+    VALUES (
+      ${org_id}, ${digest}, ${session_id}, ${key_id}, ${toDate(created_at)}::timestamptz,
+      ${toDate(created_at)}::timestamptz, ${toDate(expires_at)}::timestamptz,
+      ${provider_session}::text, ${browser}::text, ${address}
+    )
+  `.pipe(Effect.orDie)
+}
+
+/** Writes that the user of a session is active. */
+export const updateActivity = (sql: SqlClient.SqlClient, { digest, org_id }: SessionToken, now: Timestamp) =>
+  Effect.orDie(sql`
+    UPDATE console_sessions
+    SET last_active_at = ${toDate(now)}::timestamptz
+    WHERE org_id = ${org_id}
+      AND digest = ${digest}
+      AND last_active_at < ${toDate(now)}::timestamptz
+  `)
+
+/** Deletes a session. `key_id`: only if it is of this key. Returns its digest, in hexadecimal, and its key. */
+export const deleteSession = (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  session_id: ConsoleSessionId,
+  key_id: KeyId | undefined
+) =>
+  digestRows
+    .first(
+      sql`
+        DELETE FROM console_sessions
+        WHERE org_id = ${org_id}
+          AND session_id = ${session_id}
+          ${key_id === undefined ? sql.literal("") : sql`AND key_id = ${key_id}`}
+        RETURNING encode(digest, 'hex') AS digest, key_id
+      `
+    )
+    .pipe(Effect.orDie)
+
+/** Deletes the session of a token. Returns its key, if there was one. */
+export const deleteByToken = (sql: SqlClient.SqlClient, { digest, org_id }: SessionToken) =>
+  actorRows
+    .first(
+      sql`
+        DELETE FROM console_sessions
+        USING api_keys
+        WHERE console_sessions.org_id = ${org_id}
+          AND console_sessions.digest = ${digest}
+          AND api_keys.org_id = console_sessions.org_id
+          AND api_keys.key_id = console_sessions.key_id
+        RETURNING api_keys.key_id AS id, api_keys.name
+      `
+    )
+    .pipe(Effect.orDie)
 
 /** Deletes some of the sessions that have expired or are idle. */
 export const deleteExpired = (sql: SqlClient.SqlClient, org_id: OrgId, now: Timestamp, idleSince: Date) =>

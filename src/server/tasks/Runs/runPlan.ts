@@ -29,18 +29,18 @@ const RunPlan = Schema.Struct({
 })
 export type RunPlan = typeof RunPlan.Type
 
-/** The part of a plan that logging an answer of the caller needs, without the instructions, which may be long. */
-export type LoggedRunPlan = Pick<
-  RunPlan,
-  | "task_name"
-  | "input_schema_digest"
-  | "answer_schema_digest"
-  | "release_id"
-  | "provider"
-  | "dataset_id"
-  | "review_share"
-  | "redacts_runs"
->
+/** The fields of a plan that logging an answer of the caller needs. The instructions, which may be long, are not cached for it. */
+export const loggedFields = [
+  "task_name",
+  "input_schema_digest",
+  "answer_schema_digest",
+  "release_id",
+  "provider",
+  "dataset_id",
+  "review_share",
+  "redacts_runs"
+] as const
+export type LoggedRunPlan = Pick<RunPlan, (typeof loggedFields)[number]>
 
 const planRows = rowsOf(RunPlan)
 

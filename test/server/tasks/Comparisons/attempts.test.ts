@@ -1,5 +1,5 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect, Layer } from "effect"
+import { Effect, Layer, Option } from "effect"
 import { SqlClient, SqlError } from "effect/sql"
 import { ComparisonRuns } from "../../../../src/server/tasks/ComparisonRuns.ts"
 import { Providers } from "../../../../src/server/tasks/Providers.ts"
@@ -80,7 +80,7 @@ layer(service({ replace: broken }), { excludeTestServices: true })("the attempts
         admin.releases.create({ params, payload: { comparison_id: comparison.id } })
       )
       assert.strictEqual(refused._tag, "COMPARISON_UNFINISHED")
-      assert.strictEqual(yield* runs.poll, 0)
+      assert.isTrue(Option.isNone(yield* runs.runOnce))
     })
   )
 
