@@ -1,5 +1,5 @@
 import type { ListOrder } from "../../api/listQuery.ts"
-import { SelectField } from "./SelectField.tsx"
+import { InlineSelect } from "./Select.tsx"
 
 type Order = typeof ListOrder.Type
 
@@ -16,7 +16,8 @@ export const OrderField = ({
   readonly order: Order | undefined
   readonly onChange: (order: Order | undefined) => void
 }) => (
-  <SelectField
+  <InlineSelect
+    isLabelHidden
     label="Sort by"
     options={orders}
     value={order}

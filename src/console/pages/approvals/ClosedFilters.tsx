@@ -4,7 +4,7 @@ import type { QueryState } from "../../state/queryState.ts"
 import { Button } from "../../ui/Button.tsx"
 import { DayField } from "../../ui/DayField.tsx"
 import { SearchField } from "../../ui/SearchField.tsx"
-import { SelectField } from "../../ui/SelectField.tsx"
+import { InlineSelect } from "../../ui/Select.tsx"
 import { Toolbar } from "../../ui/Toolbar.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import type { SetQuery } from "../../ui/useQueryState.ts"
@@ -34,10 +34,13 @@ export const ClosedFilters = ({
       text={tool ?? ""}
       onSearch={(text) => setQuery({ tool: text === "" ? undefined : text }, { replace: true })}
     />
-    <SelectField
+    <InlineSelect
+      isLabelHidden
       label="Outcome"
-      none="All outcomes"
-      options={ClosedOutcome.literals.map((one) => [one, outcomes[one]])}
+      options={[
+        [undefined, "All outcomes"],
+        ...ClosedOutcome.literals.map((one) => [one, outcomes[one]] as const)
+      ]}
       value={outcome}
       onChange={(chosen) => setQuery({ outcome: chosen })}
     />

@@ -3,6 +3,7 @@ import { useMemo } from "react"
 import { type GrantScope, MAX_GRANT_USES } from "../../../domain/approvals/Grant.ts"
 import { Button } from "../../ui/Button.tsx"
 import { Field } from "../../ui/Field.tsx"
+import { SelectField } from "../../ui/Select.tsx"
 import { ConditionsField } from "../rules/ConditionsField.tsx"
 import { suggestionsOf } from "../rules/stepSuggestions.ts"
 import { fromGrantDraft, type GrantDraft, newGrantDraft } from "./GrantDraft.ts"
@@ -52,39 +53,18 @@ export const GrantField = ({
         Also allow further steps of this session with this tool and action class
       </legend>
       <div className="grant-choices">
-        <Field label="With">
-          {(field) => (
-            <select
-              {...field}
-              value={draft.scope}
-              onChange={({ target }) => {
-                const scope = scopes.find(([one]) => one === target.value)?.[0]
-                if (scope !== undefined) change({ scope })
-              }}
-            >
-              {scopes.map(([scope, label]) => (
-                <option key={scope} value={scope}>
-                  {label}
-                </option>
-              ))}
-            </select>
-          )}
-        </Field>
-        <Field label="For">
-          {(field) => (
-            <select
-              {...field}
-              value={draft.seconds}
-              onChange={({ target }) => change({ seconds: Number(target.value) })}
-            >
-              {durations.map(([seconds, label]) => (
-                <option key={seconds} value={seconds}>
-                  {label}
-                </option>
-              ))}
-            </select>
-          )}
-        </Field>
+        <SelectField
+          label="With"
+          options={scopes}
+          value={draft.scope}
+          onChange={(scope) => change({ scope })}
+        />
+        <SelectField
+          label="For"
+          options={durations}
+          value={draft.seconds}
+          onChange={(seconds) => change({ seconds })}
+        />
         <Field label="At most, steps (optional)">
           {(field) => (
             <input

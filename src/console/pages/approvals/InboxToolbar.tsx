@@ -1,7 +1,7 @@
 import { useAtomValue } from "../../state/atoms.ts"
 import { advanceAtom, setAdvance } from "../../state/advance.ts"
 import { SearchField } from "../../ui/SearchField.tsx"
-import { SelectField } from "../../ui/SelectField.tsx"
+import { InlineSelect } from "../../ui/Select.tsx"
 import { Tabs } from "../../ui/Tabs.tsx"
 import { Toolbar } from "../../ui/Toolbar.tsx"
 import { ColumnsField } from "./ColumnsField.tsx"
@@ -74,7 +74,13 @@ export const InboxToolbar = ({
         ["session", "Session"]
       ]}
     />
-    <SelectField label="Sort by" none="By deadline" options={orders} value={sort} onChange={onSort} />
+    <InlineSelect
+      isLabelHidden
+      label="Sort by"
+      options={[[undefined, "By deadline"], ...orders]}
+      value={sort}
+      onChange={onSort}
+    />
     <ColumnsField columns={columns} onChange={onColumns} />
     <label className="check inbox-advance">
       <input

@@ -23,7 +23,7 @@ import { PageHeader } from "../../ui/PageHeader.tsx"
 import { PagedList } from "../../ui/PagedList.tsx"
 import { SavedViews } from "../../ui/SavedViews.tsx"
 import { plainLine } from "../../ui/plainLine.ts"
-import { SelectField } from "../../ui/SelectField.tsx"
+import { InlineSelect } from "../../ui/Select.tsx"
 import { SearchField } from "../../ui/SearchField.tsx"
 import { countFilters, Toolbar } from "../../ui/Toolbar.tsx"
 import { useQueryState } from "../../ui/useQueryState.ts"
@@ -236,15 +236,15 @@ const ActorFilter = ({
 }) => {
   const result = useAtomValue(actorsAtom)
   const actors = result._tag === "Success" ? result.value : []
-  const options = actors.map(({ id, name }) => [id, plainLine(name, MAX_NAME)] as const)
   return (
-    <SelectField
+    <InlineSelect
+      isLabelHidden
       label="Person"
-      none="All people"
       value={actor}
-      options={
-        actor === undefined || actors.some(({ id }) => id === actor) ? options : [...options, [actor, actor]]
-      }
+      options={[
+        [undefined, "All people"],
+        ...actors.map(({ id, name }) => [id, plainLine(name, MAX_NAME)] as const)
+      ]}
       onChange={onChange}
     />
   )

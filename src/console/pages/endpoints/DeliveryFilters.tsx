@@ -1,8 +1,6 @@
 import { DeliveredEventType, type LoggedDeliveryStatus } from "../../../api/console/Deliveries.ts"
-import { EndpointId } from "../../../domain/Ids.ts"
 import type { NotificationEndpoint } from "../../../domain/delivery/NotificationEndpoint.ts"
-import { Schema } from "effect"
-import { Choice } from "../../ui/Choice.tsx"
+import { InlineSelect } from "../../ui/Select.tsx"
 import { Button } from "../../ui/Button.tsx"
 import { DayField } from "../../ui/DayField.tsx"
 import { Tabs } from "../../ui/Tabs.tsx"
@@ -10,9 +8,6 @@ import { countFilters, Toolbar } from "../../ui/Toolbar.tsx"
 import type { SetQuery } from "../../ui/useQueryState.ts"
 import type { QueryState } from "../../state/queryState.ts"
 import { type DeliveryQueryFields, isFiltered } from "./deliveryFilter.ts"
-
-const isEndpointId = Schema.is(EndpointId)
-const isType = Schema.is(DeliveredEventType)
 
 /** Response codes that receivers often answer; others are in the address. */
 const CODES = [0, 200, 202, 204, 301, 302, 400, 401, 403, 404, 410, 422, 429, 500, 502, 503, 504]
@@ -43,24 +38,30 @@ export const DeliveryFilters = ({
           ["delivered", "Delivered"]
         ]}
       />
-      <Choice
+      <InlineSelect
         label="Event"
         value={type}
-        options={DeliveredEventType.literals.map((name) => [name, name])}
-        onChoose={(value) => setQuery({ type: isType(value) ? value : undefined })}
+        options={[[undefined, "any"], ...DeliveredEventType.literals.map((name) => [name, name] as const)]}
+        onChange={(value) => setQuery({ type: value })}
       />
-      <Choice
+      <InlineSelect
         label="Response"
-        value={code === undefined ? undefined : String(code)}
-        options={codes.map((one) => [String(one), one === 0 ? "none" : String(one)])}
-        onChoose={(value) => setQuery({ code: value === undefined ? undefined : Number(value) })}
+        value={code}
+        options={[
+          [undefined, "any"],
+          ...codes.map((one) => [one, one === 0 ? "none" : String(one)] as const)
+        ]}
+        onChange={(value) => setQuery({ code: value })}
       />
       {endpoints === undefined ? null : (
-        <Choice
+        <InlineSelect
           label="Endpoint"
           value={endpoint}
-          options={endpoints.map((one) => [one.id, one.description ?? one.url_hint])}
-          onChoose={(value) => setQuery({ endpoint: isEndpointId(value) ? value : undefined })}
+          options={[
+            [undefined, "any"],
+            ...endpoints.map((one) => [one.id, one.description ?? one.url_hint] as const)
+          ]}
+          onChange={(value) => setQuery({ endpoint: value })}
         />
       )}
       <DayField label="From" day={from} onChange={(day) => setQuery({ from: day })} />

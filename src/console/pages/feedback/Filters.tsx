@@ -1,12 +1,9 @@
-import { Schema } from "effect"
 import { FeedbackStatus, type Score } from "../../../domain/tasks/Feedback.ts"
-import { TaskId } from "../../../domain/Ids.ts"
+import type { TaskId } from "../../../domain/Ids.ts"
 import { useAtomValue } from "../../state/atoms.ts"
 import { tasksAtom } from "../../state/tasks.ts"
-import { SelectField } from "../../ui/SelectField.tsx"
+import { InlineSelect } from "../../ui/Select.tsx"
 import { feedbackStatuses } from "./feedbackStatuses.ts"
-
-const isTaskId = Schema.is(TaskId)
 
 const scores: ReadonlyArray<readonly [Score, string]> = [
   [1, "Positive"],
@@ -21,7 +18,15 @@ export const ScoreFilter = ({
 }: {
   readonly score: Score | undefined
   readonly onChange: (score: Score | undefined) => void
-}) => <SelectField label="Score" none="All scores" options={scores} value={score} onChange={onChange} />
+}) => (
+  <InlineSelect
+    isLabelHidden
+    label="Score"
+    options={[[undefined, "All scores"], ...scores]}
+    value={score}
+    onChange={onChange}
+  />
+)
 
 /** A select for the status of the listed feedback. */
 export const StatusFilter = ({
@@ -31,22 +36,16 @@ export const StatusFilter = ({
   readonly status: FeedbackStatus | "all"
   readonly onChange: (status: FeedbackStatus | "all") => void
 }) => (
-  <label className="inline-field">
-    <span className="visually-hidden">Status</span>
-    <select
-      value={status}
-      onChange={({ target }) => {
-        onChange(FeedbackStatus.literals.find((one) => one === target.value) ?? "all")
-      }}
-    >
-      {FeedbackStatus.literals.map((one) => (
-        <option key={one} value={one}>
-          {feedbackStatuses[one][1]}
-        </option>
-      ))}
-      <option value="all">All</option>
-    </select>
-  </label>
+  <InlineSelect
+    isLabelHidden
+    label="Status"
+    value={status}
+    onChange={onChange}
+    options={[
+      ...FeedbackStatus.literals.map((one) => [one, feedbackStatuses[one][1]] as const),
+      ["all", "All"]
+    ]}
+  />
 )
 
 /** A select for the task of the listed feedback; undefined selects all tasks. */
@@ -60,23 +59,13 @@ export const TaskFilter = ({
   const result = useAtomValue(tasksAtom)
   const tasks = result._tag === "Success" ? result.value.items.flatMap((page) => page.items) : []
   return (
-    <label className="inline-field">
-      <span className="visually-hidden">Task</span>
-      <select
-        className="task-filter"
-        value={task ?? ""}
-        onChange={({ target }) => onChange(isTaskId(target.value) ? target.value : undefined)}
-      >
-        <option value="">All tasks</option>
-        {task !== undefined && !tasks.some(({ id }) => id === task) ? (
-          <option value={task}>{task}</option>
-        ) : null}
-        {tasks.map((one) => (
-          <option key={one.id} value={one.id}>
-            {one.name.slice(0, 60)}
-          </option>
-        ))}
-      </select>
-    </label>
+    <InlineSelect
+      isLabelHidden
+      label="Task"
+      className="task-filter"
+      value={task}
+      onChange={onChange}
+      options={[[undefined, "All tasks"], ...tasks.map(({ id, name }) => [id, name.slice(0, 60)] as const)]}
+    />
   )
 }

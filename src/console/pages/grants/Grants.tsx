@@ -15,6 +15,7 @@ import { ConfirmButton } from "../../ui/ConfirmButton.tsx"
 import { EmptyState } from "../../ui/EmptyState.tsx"
 import { PageHeader } from "../../ui/PageHeader.tsx"
 import { PagedList } from "../../ui/PagedList.tsx"
+import { InlineSelect } from "../../ui/Select.tsx"
 import { Table } from "../../ui/Table.tsx"
 import { AbsoluteTime, RelativeTime } from "../../ui/Time.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
@@ -52,16 +53,15 @@ const GrantList = () => {
       <PageHeader
         title="Grants"
         aside={
-          <label className="inline-field">
-            <span>Show</span>
-            <select
-              value={state}
-              onChange={({ target }) => setState(target.value === "ended" ? "ended" : "active")}
-            >
-              <option value="active">Active grants</option>
-              <option value="ended">Ended grants</option>
-            </select>
-          </label>
+          <InlineSelect
+            label="Show"
+            value={state}
+            onChange={setState}
+            options={[
+              ["active", "Active grants"],
+              ["ended", "Ended grants"]
+            ]}
+          />
         }
       >
         Approvals in advance: they allow further steps of a session, until their time or count runs out.

@@ -1,6 +1,6 @@
 import { DateTime, Schema } from "effect"
 import { Atom } from "effect/reactivity"
-import { useId, useState } from "react"
+import { useState } from "react"
 import { KeyOrder } from "../../../api/ApiKeys.ts"
 import type { ApiKey } from "../../../domain/identity/ApiKey.ts"
 import { KeyId } from "../../../domain/Ids.ts"
@@ -26,6 +26,7 @@ import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { SecretDialog } from "../../ui/SecretDialog.tsx"
 import { SavedViews } from "../../ui/SavedViews.tsx"
 import { SearchField } from "../../ui/SearchField.tsx"
+import { InlineSelect } from "../../ui/Select.tsx"
 import { Tabs } from "../../ui/Tabs.tsx"
 import { RelativeTime, AbsoluteTime } from "../../ui/Time.tsx"
 import { showToast } from "../../ui/Toasts.tsx"
@@ -88,7 +89,6 @@ export default function Keys() {
   useOpenedByAddress("key", () => open(false))
   useOpenedByAddress("invitation", () => open(true))
   const [secret, setSecret] = useState<string>()
-  const orderId = useId()
   const [{ key: linked, name = "", order = "newest", status = "active" }, setQuery] =
     useQueryState(parameters)
   const list = parameters.write("", {
@@ -134,23 +134,12 @@ export default function Keys() {
           text={name}
           onSearch={(text) => setQuery({ name: text === "" ? undefined : text }, { replace: true })}
         />
-        <div className="inline-field">
-          <label htmlFor={orderId}>Sort by</label>
-          <select
-            id={orderId}
-            value={order}
-            onChange={({ target }) => {
-              const chosen = KeyOrder.literals.find((one) => one === target.value)
-              setQuery({ order: chosen === "newest" ? undefined : chosen })
-            }}
-          >
-            {KeyOrder.literals.map((one) => (
-              <option key={one} value={one}>
-                {orders[one]}
-              </option>
-            ))}
-          </select>
-        </div>
+        <InlineSelect
+          label="Sort by"
+          value={order}
+          onChange={(chosen) => setQuery({ order: chosen === "newest" ? undefined : chosen })}
+          options={KeyOrder.literals.map((one) => [one, orders[one]])}
+        />
       </Toolbar>
       <SavedViews list="keys" />
       {linked === undefined ? null : (

@@ -11,8 +11,8 @@ import { AsyncContent } from "../../ui/AsyncContent.tsx"
 import { Button } from "../../ui/Button.tsx"
 import { Dialog } from "../../ui/Dialog.tsx"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
-import { Field } from "../../ui/Field.tsx"
 import { plainLine } from "../../ui/plainLine.ts"
+import { SelectField } from "../../ui/Select.tsx"
 import { AbsoluteTime } from "../../ui/Time.tsx"
 import { useAction } from "../../ui/useAction.ts"
 import { percentage, percentText } from "../overview/figures.ts"
@@ -94,27 +94,19 @@ const SwitchForm = ({
   }
   return (
     <form className="stack" onSubmit={(event) => void submit(event)}>
-      <Field
+      <SelectField
         label="Rule"
         hint="Listed are rules that require the approval of one person, reject on a timeout, and have no other reviewer."
-      >
-        {(field) => (
-          <select
-            {...field}
-            value={rule.id}
-            onChange={({ target }) => {
-              const found = options.find((option) => option.rule.id === target.value)
-              if (found !== undefined) choose(found)
-            }}
-          >
-            {options.map((option) => (
-              <option key={option.rule.id} value={option.rule.id}>
-                Rule {option.number}: {plainLine(option.rule.tool, MAX_TOOL)}
-              </option>
-            ))}
-          </select>
-        )}
-      </Field>
+        value={rule.id}
+        onChange={(id) => {
+          const found = options.find((option) => option.rule.id === id)
+          if (found !== undefined) choose(found)
+        }}
+        options={options.map((option) => [
+          option.rule.id,
+          `Rule ${option.number}: ${plainLine(option.rule.tool, MAX_TOOL)}`
+        ])}
+      />
       <ReviewerTermsFields draft={draft} onChange={setDraft} />
       <AsyncContent result={backtest} atom={atom}>
         {(result) => <Backtest result={result} isOutdated={!isTested} />}

@@ -3,6 +3,7 @@ import { useId } from "react"
 import { BudgetScope, MAX_BUDGETS } from "../../../domain/approvals/RuleBudget.ts"
 import { Button } from "../../ui/Button.tsx"
 import { Field } from "../../ui/Field.tsx"
+import { SelectField } from "../../ui/Select.tsx"
 import { type BudgetDraft, fromBudgetDraft, newBudgetDraft } from "./BudgetDraft.ts"
 import { DurationField } from "./DurationField.tsx"
 import type { ArgumentSuggestions } from "./stepSuggestions.ts"
@@ -52,24 +53,12 @@ export const BudgetsField = ({
         return (
           <fieldset key={draft.key} className="budget">
             <legend className="legend">Budget {number}</legend>
-            <Field label="For">
-              {(field) => (
-                <select
-                  {...field}
-                  value={draft.per}
-                  onChange={({ target }) => {
-                    const per = BudgetScope.literals.find((one) => one === target.value)
-                    if (per !== undefined) change(draft.key, { per })
-                  }}
-                >
-                  {BudgetScope.literals.map((per) => (
-                    <option key={per} value={per}>
-                      {scopeLabels[per]}
-                    </option>
-                  ))}
-                </select>
-              )}
-            </Field>
+            <SelectField
+              label="For"
+              value={draft.per}
+              onChange={(per) => change(draft.key, { per })}
+              options={BudgetScope.literals.map((per) => [per, scopeLabels[per]])}
+            />
             <DurationField
               label={`Window of budget ${number}`}
               seconds={draft.window_seconds}

@@ -32,7 +32,7 @@ export const operators: Readonly<
   some: { label: "has an element with", kind: "conditions", hint: "a JSON array of conditions" }
 }
 
-export const isOp = (text: string): text is ConditionOp => Object.hasOwn(operators, text)
+const isOp = (text: string): text is ConditionOp => Object.hasOwn(operators, text)
 
 /** A condition in the edited list. */
 export const ConditionDraft = Schema.Struct({

@@ -1,12 +1,13 @@
-import { Result } from "effect"
+import { Record, Result } from "effect"
 import { useId } from "react"
 import { Button } from "../../ui/Button.tsx"
-import { type ConditionDraft, fromConditionDraft, isOp, operators } from "./ConditionDraft.ts"
+import { Select } from "../../ui/Select.tsx"
+import { type ConditionDraft, fromConditionDraft, operators } from "./ConditionDraft.ts"
 import type { ArgumentSuggestions } from "./stepSuggestions.ts"
 import { MAX_RULE_CONDITIONS } from "../../../domain/approvals/RuleCondition.ts"
 
 /** The operators, as the `select` lists them. */
-const ops = Object.entries(operators)
+const ops = Record.toEntries(operators).map(([op, { label }]) => [op, label] as const)
 
 /** Edits the conditions of a rule on the step's arguments. Pointers and values are suggested from arguments of past steps. */
 export const ConditionsField = ({
@@ -59,19 +60,12 @@ export const ConditionsField = ({
               value={draft.pointer}
               onChange={({ target }) => change(draft.key, { pointer: target.value })}
             />
-            <select
+            <Select
               aria-label={`${name} ${number}, comparison`}
               value={draft.op}
-              onChange={({ target }) => {
-                if (isOp(target.value)) change(draft.key, { op: target.value })
-              }}
-            >
-              {ops.map(([op, { label }]) => (
-                <option key={op} value={op}>
-                  {label}
-                </option>
-              ))}
-            </select>
+              onChange={(op) => change(draft.key, { op })}
+              options={ops}
+            />
             {kind === "none" ? (
               <span />
             ) : (

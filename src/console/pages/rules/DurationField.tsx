@@ -1,5 +1,6 @@
 import { useState } from "react"
 import { Field } from "../../ui/Field.tsx"
+import { Select } from "../../ui/Select.tsx"
 
 const units = [
   ["seconds", 1],
@@ -54,22 +55,17 @@ export const DurationField = ({
               )
             }
           />
-          <select
+          <Select
             aria-label={`${label}, unit`}
             value={unit}
-            onChange={({ target }) => {
-              const chosen = units.find(([name]) => name === target.value)
-              if (chosen === undefined) return
+            options={units.map(([name]) => [name, name])}
+            onChange={(chosen) => {
               // Choosing another unit keeps the number and so changes the duration.
               if (seconds !== null)
-                onChange(Math.min(MAX_SECONDS, Math.round((seconds / factor) * chosen[1])))
-              setUnit(chosen[0])
+                onChange(Math.min(MAX_SECONDS, Math.round((seconds / factor) * factorOf(chosen))))
+              setUnit(chosen)
             }}
-          >
-            {units.map(([name]) => (
-              <option key={name}>{name}</option>
-            ))}
-          </select>
+          />
         </div>
       )}
     </Field>

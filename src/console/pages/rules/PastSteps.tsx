@@ -6,6 +6,7 @@ import { apiClient } from "../../state/apiClient.ts"
 import { Button } from "../../ui/Button.tsx"
 import { type Failure, failureOfAction } from "../../ui/Failure.ts"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
+import { InlineSelect } from "../../ui/Select.tsx"
 import { Table } from "../../ui/Table.tsx"
 import { RelativeTime } from "../../ui/Time.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
@@ -89,16 +90,12 @@ export const PastSteps = ({ drafts }: { readonly drafts: ReadonlyArray<RuleDraft
           void test.start(drafts, days)
         }}
       >
-        <label className="inline-field">
-          <span>Steps of the last</span>
-          <select value={days} onChange={({ target }) => setDays(Number(target.value))}>
-            {windows.map((one) => (
-              <option key={one} value={one}>
-                {one === 1 ? "day" : `${one} days`}
-              </option>
-            ))}
-          </select>
-        </label>
+        <InlineSelect
+          label="Steps of the last"
+          value={days}
+          onChange={setDays}
+          options={windows.map((one) => [one, one === 1 ? "day" : `${one} days`])}
+        />
         <Button type="submit" pending={test.pending}>
           Try the rules
         </Button>

@@ -4,8 +4,8 @@ import type { RuleReviewer } from "../../../domain/approvals/RuleReviewer.ts"
 import { TaskId } from "../../../domain/Ids.ts"
 import { useAtomValue } from "../../state/atoms.ts"
 import { reviewersAtom } from "../../state/reviewers.ts"
-import { Field } from "../../ui/Field.tsx"
 import { plainLine } from "../../ui/plainLine.ts"
+import { SelectField } from "../../ui/Select.tsx"
 import { ReviewerTermsFields, TermsDraft, toTermsDraft } from "../reviewers/ReviewerTermsFields.tsx"
 import { ConditionDraft, toConditionDraft } from "./ConditionDraft.ts"
 import { ConditionsField } from "./ConditionsField.tsx"
@@ -49,38 +49,21 @@ export const ReviewerField = ({
   if (reviewers.length === 0 && task_id === null) return null
   return (
     <>
-      <Field
+      <SelectField
         label="Reviewer model"
         hint={
           isPossible
             ? "It decides the steps for which it has earned that, and people decide the others."
             : "Only with one approval of anyone, and a timeout that rejects."
         }
-      >
-        {(field) => (
-          <select
-            {...field}
-            disabled={!isPossible && task_id === null}
-            value={task_id ?? ""}
-            onChange={({ target }) =>
-              onChange({
-                ...draft,
-                task_id: reviewers.find((one) => one.task_id === target.value)?.task_id ?? null
-              })
-            }
-          >
-            <option value="">People decide</option>
-            {task_id === null || reviewers.some((one) => one.task_id === task_id) ? null : (
-              <option value={task_id}>{task_id}</option>
-            )}
-            {reviewers.map((one) => (
-              <option key={one.task_id} value={one.task_id}>
-                {plainLine(one.name, MAX_NAME)}
-              </option>
-            ))}
-          </select>
-        )}
-      </Field>
+        disabled={!isPossible && task_id === null}
+        options={[
+          [null, "People decide"],
+          ...reviewers.map((one) => [one.task_id, plainLine(one.name, MAX_NAME)] as const)
+        ]}
+        value={task_id}
+        onChange={(chosen) => onChange({ ...draft, task_id: chosen })}
+      />
       {task_id === null ? null : (
         <>
           <ReviewerTermsFields draft={draft.terms} onChange={(terms) => onChange({ ...draft, terms })} />

@@ -11,6 +11,7 @@ import { Button } from "../../ui/Button.tsx"
 import { Dialog } from "../../ui/Dialog.tsx"
 import { useFormDraft } from "../../ui/useFormDraft.ts"
 import { Field } from "../../ui/Field.tsx"
+import { SelectField } from "../../ui/Select.tsx"
 import { fromTermsDraft, termsFault } from "../reviewers/ReviewerTermsFields.tsx"
 import { takesReviewer } from "../reviewers/termsOfRules.ts"
 import { BudgetDraft, fromBudgetDraft, toBudgetDraft } from "./BudgetDraft.ts"
@@ -121,26 +122,14 @@ export const RuleDialog = ({
   return (
     <Dialog open title={isListed(rule.id) ? "Edit rule" : "New rule"} draft={kept} onClose={onClose}>
       <form className="stack" onSubmit={submit}>
-        <Field label="Effect">
-          {(field) => (
-            <select
-              {...field}
-              value={rule.effect}
-              onChange={({ target }) => {
-                const effect = RuleEffect.literals.find((one) => one === target.value)
-                if (effect !== undefined) set({ effect })
-              }}
-            >
-              {RuleEffect.literals
-                .toSorted((left, right) => effectLabels[left].localeCompare(effectLabels[right]))
-                .map((effect) => (
-                  <option key={effect} value={effect}>
-                    {effectLabels[effect]}
-                  </option>
-                ))}
-            </select>
-          )}
-        </Field>
+        <SelectField
+          label="Effect"
+          value={rule.effect}
+          onChange={(effect) => set({ effect })}
+          options={RuleEffect.literals
+            .map((effect) => [effect, effectLabels[effect]] as const)
+            .toSorted(([, left], [, right]) => left.localeCompare(right))}
+        />
         <Field label="Tool" hint="The exact name, or a pattern with * as a wildcard.">
           {(field) => (
             <input
@@ -206,38 +195,21 @@ export const RuleDialog = ({
               seconds={rule.expiring_seconds}
               onChange={(expiring_seconds) => set({ expiring_seconds })}
             />
-            <Field label="Timeout action">
-              {(field) => (
-                <select
-                  {...field}
-                  value={rule.timeout_action}
-                  onChange={({ target }) =>
-                    set({ timeout_action: target.value === "allow" ? "allow" : "reject" })
-                  }
-                >
-                  <option value="reject">Reject the step</option>
-                  <option value="allow">Allow the step</option>
-                </select>
-              )}
-            </Field>
-            <Field label="Comment of the decision">
-              {(field) => (
-                <select
-                  {...field}
-                  value={rule.require_comment}
-                  onChange={({ target }) => {
-                    const chosen = CommentRequirement.literals.find((one) => one === target.value)
-                    if (chosen !== undefined) set({ require_comment: chosen })
-                  }}
-                >
-                  {CommentRequirement.literals.map((one) => (
-                    <option key={one} value={one}>
-                      {requirementLabels[one]}
-                    </option>
-                  ))}
-                </select>
-              )}
-            </Field>
+            <SelectField
+              label="Timeout action"
+              value={rule.timeout_action}
+              onChange={(timeout_action) => set({ timeout_action })}
+              options={[
+                ["reject", "Reject the step"],
+                ["allow", "Allow the step"]
+              ]}
+            />
+            <SelectField
+              label="Comment of the decision"
+              value={rule.require_comment}
+              onChange={(require_comment) => set({ require_comment })}
+              options={CommentRequirement.literals.map((one) => [one, requirementLabels[one]])}
+            />
             <label className="check">
               <input
                 type="checkbox"

@@ -18,6 +18,7 @@ import { ConfirmButton } from "../../ui/ConfirmButton.tsx"
 import { EmptyState } from "../../ui/EmptyState.tsx"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
 import { PagedList } from "../../ui/PagedList.tsx"
+import { InlineSelect } from "../../ui/Select.tsx"
 import { AbsoluteTime, RelativeTime } from "../../ui/Time.tsx"
 import { showToast } from "../../ui/Toasts.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
@@ -218,22 +219,21 @@ const Differences = ({ revision }: { readonly revision: number }) => {
       {({ changes }) => (
         <>
           <div className="row-actions">
-            <label className="inline-field">
-              <span>Differences</span>
-              <select
-                value={pair}
-                onChange={({ target }) =>
-                  setPair(changes?.map(nameOf).find((one) => one === target.value) ?? "")
-                }
-              >
-                <option value="">All</option>
-                {changes?.map((change) => (
-                  <option key={nameOf(change)} value={nameOf(change)}>
-                    {effects[change.live].text} → {effects[change.shadow].text}: {countText(change.steps)}
-                  </option>
-                ))}
-              </select>
-            </label>
+            <InlineSelect
+              label="Differences"
+              value={pair}
+              onChange={setPair}
+              options={[
+                ["", "All"],
+                ...(changes ?? []).map(
+                  (change) =>
+                    [
+                      nameOf(change),
+                      `${effects[change.live].text} → ${effects[change.shadow].text}: ${countText(change.steps)}`
+                    ] as const
+                )
+              ]}
+            />
             <Button
               small
               onClick={() => {

@@ -2,8 +2,8 @@ import type { TaskId } from "../../../domain/Ids.ts"
 import { useAtomValue } from "../../state/atoms.ts"
 import { useCan } from "../../state/session.ts"
 import { tasksAtom } from "../../state/tasks.ts"
-import { Field } from "../../ui/Field.tsx"
 import { plainLine } from "../../ui/plainLine.ts"
+import { SelectField } from "../../ui/Select.tsx"
 
 /** The most characters of a name in the choice of tasks. */
 const MAX_NAME = 60
@@ -34,24 +34,11 @@ const Select = ({
   task,
   tasks
 }: Choice & { readonly tasks: ReadonlyArray<{ readonly id: TaskId; readonly name: string }> }) => (
-  <Field label="Task" hint={hint}>
-    {(field) => (
-      <select
-        {...field}
-        value={task ?? ""}
-        onChange={({ target }) => {
-          const chosen = tasks.find(({ id }) => id === target.value)?.id
-          onChange(target.value === "" ? null : (chosen ?? task))
-        }}
-      >
-        <option value="">No task</option>
-        {task === null || tasks.some(({ id }) => id === task) ? null : <option value={task}>{task}</option>}
-        {tasks.map(({ id, name }) => (
-          <option key={id} value={id}>
-            {plainLine(name, MAX_NAME)}
-          </option>
-        ))}
-      </select>
-    )}
-  </Field>
+  <SelectField
+    label="Task"
+    hint={hint}
+    options={[[null, "No task"], ...tasks.map(({ id, name }) => [id, plainLine(name, MAX_NAME)] as const)]}
+    value={task}
+    onChange={onChange}
+  />
 )

@@ -1,11 +1,10 @@
-import { Record, Schema } from "effect"
-import { ReleaseId, type TaskId } from "../../../domain/Ids.ts"
-import { RunSource } from "../../../domain/tasks/Run.ts"
+import { Record } from "effect"
+import type { ReleaseId, TaskId } from "../../../domain/Ids.ts"
 import { useAtomValue } from "../../state/atoms.ts"
 import type { QueryState } from "../../state/queryState.ts"
 import { releasesAtom } from "../../state/tasks.ts"
 import { useCan } from "../../state/session.ts"
-import { Choice } from "../../ui/Choice.tsx"
+import { InlineSelect } from "../../ui/Select.tsx"
 import { Button } from "../../ui/Button.tsx"
 import { DayField } from "../../ui/DayField.tsx"
 import { SearchField } from "../../ui/SearchField.tsx"
@@ -14,9 +13,6 @@ import { countFilters, Toolbar } from "../../ui/Toolbar.tsx"
 import type { SetQuery } from "../../ui/useQueryState.ts"
 import { TaskFilter } from "../feedback/Filters.tsx"
 import { feedbackChoices, isFiltered, type RunQueryFields, unfiltered } from "../../state/runFilter.ts"
-
-const isReleaseId = Schema.is(ReleaseId)
-const isSource = Schema.is(RunSource)
 
 /** Least durations to choose from, in milliseconds; others are in the address. */
 const DURATIONS = [500, 1_000, 2_000, 5_000, 10_000, 30_000]
@@ -76,28 +72,30 @@ export const RunFilters = ({
       {chosenTask !== undefined && can("tasks.read") ? (
         <ReleaseFilter task={chosenTask} release={release} onChoose={(id) => setQuery({ release: id })} />
       ) : null}
-      <Choice
+      <InlineSelect
         label="Feedback"
         value={feedback}
-        options={Object.entries(feedbackChoices).map(([name, [text]]) => [name, text])}
-        onChoose={(value) =>
-          setQuery({ feedback: Record.keys(feedbackChoices).find((name) => name === value) })
-        }
+        options={[
+          [undefined, "any"],
+          ...Record.keys(feedbackChoices).map((name) => [name, feedbackChoices[name][0]] as const)
+        ]}
+        onChange={(value) => setQuery({ feedback: value })}
       />
-      <Choice
+      <InlineSelect
         label="Duration"
-        value={slow === undefined ? undefined : String(slow)}
-        options={durations.map((millis) => [String(millis), durationText(millis)])}
-        onChoose={(value) => setQuery({ slow: value === undefined ? undefined : Number(value) })}
+        value={slow}
+        options={[[undefined, "any"], ...durations.map((millis) => [millis, durationText(millis)] as const)]}
+        onChange={(value) => setQuery({ slow: value })}
       />
-      <Choice
+      <InlineSelect
         label="Answered by"
         value={source}
         options={[
+          [undefined, "any"],
           ["provider", "the provider"],
           ["logged", "the client"]
         ]}
-        onChoose={(value) => setQuery({ source: isSource(value) ? value : undefined })}
+        onChange={(value) => setQuery({ source: value })}
       />
       <DayField label="From" day={from} onChange={(day) => setQuery({ from: day })} />
       <DayField label="Until" day={to} onChange={(day) => setQuery({ to: day })} />
@@ -124,21 +122,23 @@ const ReleaseFilter = ({
 }) => {
   const result = useAtomValue(releasesAtom(task))
   const releases = result._tag === "Success" ? result.value.items.flatMap((page) => page.items) : []
-  const isListed = release === undefined || releases.some(({ id }) => id === release)
   return (
-    <Choice
+    <InlineSelect
       label="Release"
       value={release}
       options={[
-        ...releases.map(({ created_at, id, provider }, index): readonly [string, string] => [
-          id,
-          `${releaseDay.format(created_at.epochMilliseconds)}${index === 0 ? ", live" : ""} · ${
-            provider.kind === "examples" ? "nearest example" : provider.model.slice(0, 40)
-          }`
-        ]),
-        ...(isListed || release === undefined ? [] : [[release, release] as const])
+        [undefined, "any"],
+        ...releases.map(
+          ({ created_at, id, provider }, index) =>
+            [
+              id,
+              `${releaseDay.format(created_at.epochMilliseconds)}${index === 0 ? ", live" : ""} · ${
+                provider.kind === "examples" ? "nearest example" : provider.model.slice(0, 40)
+              }`
+            ] as const
+        )
       ]}
-      onChoose={(value) => onChoose(isReleaseId(value) ? value : undefined)}
+      onChange={onChoose}
     />
   )
 }

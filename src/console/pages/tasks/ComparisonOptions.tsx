@@ -4,6 +4,7 @@ import type { HoldOut } from "../../../domain/tasks/HoldOut.ts"
 import type { JsonSchema } from "../../../domain/tasks/Task.ts"
 import { type Failure, fieldError } from "../../ui/Failure.ts"
 import { Field } from "../../ui/Field.tsx"
+import { SelectField } from "../../ui/Select.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import {
   type ComparisonDraft,
@@ -161,24 +162,13 @@ const FieldRow = ({
   readonly onChange: (field: FieldDraft) => void
 }) => (
   <div className="field-pairs">
-    <Field label={<UntrustedText text={name} />} error={error}>
-      {(props) => (
-        <select
-          {...props}
-          value={field.kind}
-          onChange={({ target }) => {
-            const found = evaluators.find(([kind]) => kind === target.value)
-            if (found !== undefined) onChange({ ...field, kind: found[0] })
-          }}
-        >
-          {evaluators.map(([kind, text]) => (
-            <option key={kind} value={kind}>
-              {text}
-            </option>
-          ))}
-        </select>
-      )}
-    </Field>
+    <SelectField
+      label={<UntrustedText text={name} />}
+      error={error}
+      options={evaluators}
+      value={field.kind}
+      onChange={(kind) => onChange({ ...field, kind })}
+    />
     {field.kind === "number" ? (
       <NumberField
         label="Tolerance"

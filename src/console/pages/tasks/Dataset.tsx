@@ -19,6 +19,7 @@ import { JsonTree } from "../../ui/JsonTree.tsx"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
 import { PageHeader } from "../../ui/PageHeader.tsx"
 import { PagedList } from "../../ui/PagedList.tsx"
+import { InlineSelect } from "../../ui/Select.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { Tabs } from "../../ui/Tabs.tsx"
 import { AbsoluteTime } from "../../ui/Time.tsx"
@@ -166,23 +167,14 @@ const Changes = ({ base, dataset }: { readonly dataset: DatasetModel; readonly b
     <div className="stack">
       <PagedList atom={datasetsAtom(dataset.task_id)}>
         {(versions) => (
-          <label className="inline-field">
-            <span>Compare with</span>
-            <select
-              value={since}
-              onChange={({ target }) => {
-                if (isDatasetId(target.value)) setSince(target.value)
-              }}
-            >
-              {versions
-                .filter(({ version }) => version < dataset.version)
-                .map((one) => (
-                  <option key={one.id} value={one.id}>
-                    Version {one.version}
-                  </option>
-                ))}
-            </select>
-          </label>
+          <InlineSelect
+            label="Compare with"
+            value={since}
+            onChange={setSince}
+            options={versions
+              .filter(({ version }) => version < dataset.version)
+              .map(({ id, version }) => [id, `Version ${version}`])}
+          />
         )}
       </PagedList>
       <DatasetDifferences id={dataset.id} since={since} />

@@ -19,7 +19,6 @@ import { Button } from "../../ui/Button.tsx"
 import { Diff, jsonEquals } from "../../ui/Diff.tsx"
 import { type Failure, failureOfAction } from "../../ui/Failure.ts"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
-import { Field } from "../../ui/Field.tsx"
 import { SchemaForm } from "../../ui/schemaForm/SchemaForm.tsx"
 import {
   type DraftFault,
@@ -29,6 +28,7 @@ import {
   toDraft,
   type ValueDraft
 } from "../../ui/schemaForm/ValueDraft.ts"
+import { InlineSelect, SelectField } from "../../ui/Select.tsx"
 import { summarizeJsonStart } from "../../ui/summarizeJson.ts"
 import { useQueryState } from "../../ui/useQueryState.ts"
 import { PlaygroundResult } from "./PlaygroundResult.tsx"
@@ -53,10 +53,6 @@ const inputsAtom = Atom.family((task_id: Task["id"]) =>
 const runInputAtom = Atom.family((trace_id: TraceId) =>
   Atom.make(Effect.map(apiClient.runs.get({ params: { id: trace_id } }), ({ input }) => input))
 )
-
-const isDatasetId = Schema.is(DatasetId)
-const isSource = Schema.is(Source)
-const isTraceId = Schema.is(TraceId)
 
 /** Tries one input on two sides, such as the live release and the working copy. */
 export const Playground = ({ task }: { readonly task: Task }) => {
@@ -281,23 +277,22 @@ const RunInput = ({
 }) => {
   const result = useAtomValue(inputsAtom(task.id))
   const runs = result._tag === "Success" ? result.value.runs : []
-  const isListed = run === undefined || runs.some(({ trace_id }) => trace_id === run)
   return (
-    <label className="inline-field">
-      <span>From a run</span>
-      <select
-        value={run ?? ""}
-        onChange={({ target }) => onChoose(isTraceId(target.value) ? target.value : undefined)}
-      >
-        <option value="">none: type it</option>
-        {isListed ? null : <option value={run}>{run}</option>}
-        {runs.map(({ input_start, trace_id }) => (
-          <option key={trace_id} value={trace_id}>
-            {(input_start === null ? trace_id : summarizeJsonStart(input_start)).slice(0, 60)}
-          </option>
-        ))}
-      </select>
-    </label>
+    <InlineSelect
+      label="From a run"
+      value={run}
+      onChange={onChoose}
+      options={[
+        [undefined, "none: type it"],
+        ...runs.map(
+          ({ input_start, trace_id }) =>
+            [
+              trace_id,
+              (input_start === null ? trace_id : summarizeJsonStart(input_start)).slice(0, 60)
+            ] as const
+        )
+      ]}
+    />
   )
 }
 
@@ -324,31 +319,26 @@ const SideFields = ({
   return (
     <fieldset className="field">
       <legend className="legend">{label}</legend>
-      <Field label="Answered by">
-        {(field) => (
-          <select
-            {...field}
-            value={source}
-            onChange={({ target }) => {
-              if (isSource(target.value)) onSource(target.value)
-            }}
-          >
-            <option value="draft">Working copy</option>
-            {source === "draft" || listed.some(({ id }) => id === source) ? null : (
-              <option value={source}>
-                {source === task.live_release_id ? "Live release" : `Release ${source}`}
-              </option>
-            )}
-            {listed.map(({ created_at, id, number, provider }) => (
-              <option key={id} value={id}>
-                {id === task.live_release_id ? `Release ${number}, live, ` : `Release ${number}, `}
-                {timeFormat.format(created_at.epochMilliseconds)}
-                {provider.kind === "examples" ? "" : ` · ${provider.model.slice(0, 40)}`}
-              </option>
-            ))}
-          </select>
-        )}
-      </Field>
+      <SelectField
+        label="Answered by"
+        value={source}
+        onChange={onSource}
+        options={[
+          ["draft", "Working copy"],
+          ...(source === "draft" || listed.some(({ id }) => id === source)
+            ? []
+            : [[source, source === task.live_release_id ? "Live release" : `Release ${source}`] as const]),
+          ...listed.map(
+            ({ created_at, id, number, provider }) =>
+              [
+                id,
+                `Release ${number}, ${id === task.live_release_id ? "live, " : ""}${timeFormat.format(created_at.epochMilliseconds)}${
+                  provider.kind === "examples" ? "" : ` · ${provider.model.slice(0, 40)}`
+                }`
+              ] as const
+          )
+        ]}
+      />
       <DatasetField task={task} isDraft={source === "draft"} data={data} onData={onData} />
     </fieldset>
   )
@@ -371,24 +361,17 @@ const DatasetChoice = ({
   const result = useAtomValue(datasetsAtom(task.id))
   const versions = result._tag === "Success" ? result.value.items.flatMap((page) => page.items) : []
   return (
-    <Field label="Dataset">
-      {(field) => (
-        <select
-          {...field}
-          value={data ?? ""}
-          onChange={({ target }) => onData(isDatasetId(target.value) ? target.value : undefined)}
-        >
-          <option value="">{isDraft ? "Newest version" : "Version of the release"}</option>
-          {data === undefined || versions.some(({ id }) => id === data) ? null : (
-            <option value={data}>{data}</option>
-          )}
-          {versions.map(({ example_count, id, version }) => (
-            <option key={id} value={id}>
-              Version {version}, {example_count.toLocaleString("en")} examples
-            </option>
-          ))}
-        </select>
-      )}
-    </Field>
+    <SelectField
+      label="Dataset"
+      value={data}
+      onChange={onData}
+      options={[
+        [undefined, isDraft ? "Newest version" : "Version of the release"],
+        ...versions.map(
+          ({ example_count, id, version }) =>
+            [id, `Version ${version}, ${example_count.toLocaleString("en")} examples`] as const
+        )
+      ]}
+    />
   )
 }

@@ -1,6 +1,7 @@
 import type { AnthropicProvider, OpenAiProvider } from "../../../domain/tasks/Provider.ts"
 import { type Failure, fieldError } from "../../ui/Failure.ts"
 import { Field } from "../../ui/Field.tsx"
+import { SelectField } from "../../ui/Select.tsx"
 import type { ProviderDraft } from "./TaskDraft.ts"
 
 const kinds: ReadonlyArray<readonly [ProviderDraft["kind"], string, string]> = [
@@ -221,40 +222,6 @@ export const ProviderFields = ({
     </>
   )
 }
-
-/** A choice of one of several values. */
-const SelectField = <Value extends string>({
-  error,
-  label,
-  onChange,
-  options,
-  value
-}: {
-  readonly label: string
-  readonly error: ReturnType<typeof fieldError>
-  readonly options: ReadonlyArray<readonly [value: Value, text: string]>
-  readonly value: Value
-  readonly onChange: (value: Value) => void
-}) => (
-  <Field label={label} error={error}>
-    {(field) => (
-      <select
-        {...field}
-        value={value}
-        onChange={({ target }) => {
-          const found = options.find(([option]) => option === target.value)
-          if (found !== undefined) onChange(found[0])
-        }}
-      >
-        {options.map(([option, text]) => (
-          <option key={option} value={option}>
-            {text}
-          </option>
-        ))}
-      </select>
-    )}
-  </Field>
-)
 
 /** A number that is text until the form is submitted. */
 const NumberField = ({

@@ -6,7 +6,7 @@ import { Button } from "../../ui/Button.tsx"
 import { Dialog } from "../../ui/Dialog.tsx"
 import { fieldError } from "../../ui/Failure.ts"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
-import { Field } from "../../ui/Field.tsx"
+import { SelectField } from "../../ui/Select.tsx"
 import { UrlField } from "../../ui/UrlField.tsx"
 import { useAction } from "../../ui/useAction.ts"
 import { useFormDraft } from "../../ui/useFormDraft.ts"
@@ -130,28 +130,14 @@ export const NewDestination = ({
             </div>
           ) : null}
         </fieldset>
-        <Field
+        <SelectField
           label="Scores"
           hint="Also sends feedback as what this tool reads as a score. The URL is its address for OTLP traces."
           error={fieldError(create.failure, "scores")}
-        >
-          {(field) => (
-            <select
-              {...field}
-              value={scores}
-              onChange={({ target }) => {
-                const found = formats.find(([name]) => name === target.value)
-                if (found !== undefined) draft.set({ scores: found[0] })
-              }}
-            >
-              {formats.map(([name, text]) => (
-                <option key={name} value={name}>
-                  {text}
-                </option>
-              ))}
-            </select>
-          )}
-        </Field>
+          options={formats}
+          value={scores}
+          onChange={(chosen) => draft.set({ scores: chosen })}
+        />
         <label className="check">
           <input
             type="checkbox"

@@ -3,6 +3,7 @@ import { JsonPointer, type Schema } from "effect"
 import { type ReactNode, useId, useState } from "react"
 import { Button } from "../Button.tsx"
 import { Field, type FieldProps } from "../Field.tsx"
+import { Select } from "../Select.tsx"
 import { UntrustedText } from "../UntrustedText.tsx"
 import { shapeOf } from "./shapeOf.ts"
 import { type DraftFault, emptyDraft, faultsAt, type ValueDraft } from "./ValueDraft.ts"
@@ -193,18 +194,17 @@ const Choice = ({
   const text = JSON.stringify(value)
   const index = options.findIndex((option) => JSON.stringify(option) === text)
   return (
-    <select
+    <Select
       {...field}
-      value={index === -1 ? "" : String(index)}
-      onChange={({ target }) => onChange(target.value === "" ? undefined : options[Number(target.value)])}
-    >
-      {index === -1 ? <option value="">Choose…</option> : null}
-      {options.map((option, at) => (
-        <option key={JSON.stringify(option)} value={String(at)}>
-          {typeof option === "string" ? option : JSON.stringify(option)}
-        </option>
-      ))}
-    </select>
+      value={index === -1 ? undefined : index}
+      onChange={(at) => onChange(at === undefined ? undefined : options[at])}
+      options={[
+        ...(index === -1 ? [[undefined, "Choose…"] as const] : []),
+        ...options.map(
+          (option, at) => [at, typeof option === "string" ? option : JSON.stringify(option)] as const
+        )
+      ]}
+    />
   )
 }
 
