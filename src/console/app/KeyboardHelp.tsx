@@ -1,6 +1,7 @@
 import { useAtomValue } from "../state/atoms.ts"
 import { letterShortcutsAtom, setLetterShortcuts } from "../state/letterShortcuts.ts"
 import { Button } from "../ui/Button.tsx"
+import { Checkbox } from "../ui/Checkbox.tsx"
 import { Dialog } from "../ui/Dialog.tsx"
 
 const shortcuts: ReadonlyArray<readonly [string, ReadonlyArray<readonly [string, string]>]> = [
@@ -70,14 +71,9 @@ export default function KeyboardHelp({ onClose }: { readonly onClose: () => void
           </dl>
         </section>
       ))}
-      <label className="check">
-        <input
-          type="checkbox"
-          checked={hasLetters}
-          onChange={({ target }) => setLetterShortcuts(target.checked)}
-        />
-        <span>Use single letters as shortcuts, in this browser</span>
-      </label>
+      <Checkbox checked={hasLetters} onChange={setLetterShortcuts}>
+        Use single letters as shortcuts, in this browser
+      </Checkbox>
       <div className="dialog-actions">
         <Button onClick={onClose}>Close</Button>
       </div>

@@ -1,6 +1,6 @@
 import { type FormEvent, type KeyboardEvent, type ReactNode, useEffect, useRef } from "react"
 import { Button } from "./Button.tsx"
-import { Field } from "./Field.tsx"
+import { TextAreaField } from "./TextField.tsx"
 
 /** A comment field with a submit button. It takes the focus, so that typing and Enter complete the decision. */
 export const CommentForm = ({
@@ -49,23 +49,17 @@ export const CommentForm = ({
   return (
     <form className="decide open" onSubmit={submit}>
       {children}
-      <Field
+      <TextAreaField
         label={label}
         hint={`Press Enter to ${action.toLowerCase()}, Shift+Enter for a new line, Escape to cancel.`}
-      >
-        {(field) => (
-          <textarea
-            {...field}
-            ref={input}
-            aria-required={required}
-            rows={2}
-            maxLength={4_000}
-            value={comment}
-            onChange={(event) => onChange(event.target.value)}
-            onKeyDown={onKeyDown}
-          />
-        )}
-      </Field>
+        ref={input}
+        aria-required={required}
+        rows={2}
+        maxLength={4_000}
+        value={comment}
+        onChange={onChange}
+        onKeyDown={onKeyDown}
+      />
       <div className="decide-buttons">
         <Button type="submit" kind={kind} pending={pending} disabled={disabled}>
           {action}

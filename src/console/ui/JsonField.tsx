@@ -1,7 +1,7 @@
 import { Result } from "effect"
 import { useState } from "react"
-import { Field } from "./Field.tsx"
 import { parseJsonObject } from "./jsonText.ts"
+import { TextAreaField } from "./TextField.tsx"
 
 /** A text area for a JSON object. It shows a syntax error after the first blur, else the server's validation error. */
 export const JsonField = ({
@@ -22,24 +22,18 @@ export const JsonField = ({
   const [touched, setTouched] = useState(false)
   const parsed = parseJsonObject(text)
   return (
-    <Field
+    <TextAreaField
       label={label}
-      {...(hint === undefined ? {} : { hint })}
+      hint={hint}
       error={Result.isFailure(parsed) ? (touched ? parsed.failure : undefined) : error}
-    >
-      {(field) => (
-        <textarea
-          {...field}
-          className="code"
-          rows={rows}
-          required
-          spellCheck={false}
-          autoCapitalize="off"
-          value={text}
-          onChange={({ target }) => onChange(target.value)}
-          onBlur={() => setTouched(true)}
-        />
-      )}
-    </Field>
+      className="code"
+      rows={rows}
+      required
+      spellCheck={false}
+      autoCapitalize="off"
+      value={text}
+      onChange={onChange}
+      onBlur={() => setTouched(true)}
+    />
   )
 }

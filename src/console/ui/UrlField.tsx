@@ -1,4 +1,4 @@
-import { Field } from "./Field.tsx"
+import { TextField } from "./TextField.tsx"
 
 /** A URL field. The server validates the URL; its error is shown at the field. */
 export const UrlField = ({
@@ -12,17 +12,15 @@ export const UrlField = ({
   readonly error: string | undefined
   readonly onChange: (value: string) => void
 }) => (
-  <Field label="URL" hint={hint} error={error}>
-    {(field) => (
-      <input
-        {...field}
-        type="url"
-        required
-        maxLength={2048}
-        spellCheck={false}
-        value={value}
-        onChange={(event) => onChange(event.target.value)}
-      />
-    )}
-  </Field>
+  <TextField
+    label="URL"
+    hint={hint}
+    error={error}
+    type="url"
+    required
+    maxLength={2048}
+    spellCheck={false}
+    value={value}
+    onChange={onChange}
+  />
 )

@@ -1,4 +1,5 @@
 import { DEFAULT_COLUMNS, InboxColumn } from "./filterApprovals.ts"
+import { Checkbox } from "../../ui/Checkbox.tsx"
 
 const labels: Readonly<Record<InboxColumn, string>> = {
   amount: "Amount of the summary",
@@ -21,19 +22,18 @@ export const ColumnsField = ({
     <summary className="button plain">Columns</summary>
     <div className="dropdown-body card padded">
       {InboxColumn.literals.map((column) => (
-        <label key={column} className="check">
-          <input
-            type="checkbox"
-            checked={columns.includes(column)}
-            onChange={({ target }) => {
-              const chosen = InboxColumn.literals.filter((one) =>
-                one === column ? target.checked : columns.includes(one)
-              )
-              onChange(chosen.join() === DEFAULT_COLUMNS.join() ? undefined : chosen)
-            }}
-          />
+        <Checkbox
+          key={column}
+          checked={columns.includes(column)}
+          onChange={(isChecked) => {
+            const chosen = InboxColumn.literals.filter((one) =>
+              one === column ? isChecked : columns.includes(one)
+            )
+            onChange(chosen.join() === DEFAULT_COLUMNS.join() ? undefined : chosen)
+          }}
+        >
           {labels[column]}
-        </label>
+        </Checkbox>
       ))}
     </div>
   </details>

@@ -13,7 +13,7 @@ import { useSession } from "../../state/session.ts"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
 import { Button } from "../../ui/Button.tsx"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
-import { Field } from "../../ui/Field.tsx"
+import { TextAreaField } from "../../ui/TextField.tsx"
 import { TimeOfDay } from "../../ui/Time.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { useAction } from "../../ui/useAction.ts"
@@ -90,17 +90,14 @@ const MessageForm = ({ id, onSent }: { readonly id: ApprovalId; readonly onSent:
   return (
     <form className="message-form" onSubmit={(event) => void submit(event)}>
       <FailureNotice failure={send.failure} />
-      <Field label="Message to the agent" hint="It decides nothing: the approval stays pending.">
-        {(field) => (
-          <textarea
-            {...field}
-            rows={2}
-            maxLength={MAX_MESSAGE_LENGTH}
-            value={kept.work}
-            onChange={(event) => kept.setWork(event.target.value)}
-          />
-        )}
-      </Field>
+      <TextAreaField
+        label="Message to the agent"
+        hint="It decides nothing: the approval stays pending."
+        rows={2}
+        maxLength={MAX_MESSAGE_LENGTH}
+        value={kept.work}
+        onChange={(text) => kept.setWork(text)}
+      />
       <div>
         <Button small type="submit" pending={send.pending} disabled={!hasVisibleText(kept.work)}>
           Send

@@ -2,8 +2,8 @@ import { Result, type Schema } from "effect"
 import { useMemo } from "react"
 import { type GrantScope, MAX_GRANT_USES } from "../../../domain/approvals/Grant.ts"
 import { Button } from "../../ui/Button.tsx"
-import { Field } from "../../ui/Field.tsx"
 import { SelectField } from "../../ui/Select.tsx"
+import { TextField } from "../../ui/TextField.tsx"
 import { ConditionsField } from "../rules/ConditionsField.tsx"
 import { suggestionsOf } from "../rules/stepSuggestions.ts"
 import { fromGrantDraft, type GrantDraft, newGrantDraft } from "./GrantDraft.ts"
@@ -65,17 +65,13 @@ export const GrantField = ({
           value={draft.seconds}
           onChange={(seconds) => change({ seconds })}
         />
-        <Field label="At most, steps (optional)">
-          {(field) => (
-            <input
-              {...field}
-              inputMode="numeric"
-              placeholder={`1 to ${MAX_GRANT_USES}`}
-              value={draft.uses}
-              onChange={({ target }) => change({ uses: target.value })}
-            />
-          )}
-        </Field>
+        <TextField
+          label="At most, steps (optional)"
+          inputMode="numeric"
+          placeholder={`1 to ${MAX_GRANT_USES}`}
+          value={draft.uses}
+          onChange={(uses) => change({ uses })}
+        />
       </div>
       {draft.scope === "condition" ? (
         <ConditionsField

@@ -1,5 +1,6 @@
 import { useAtomValue } from "../../state/atoms.ts"
 import { advanceAtom, setAdvance } from "../../state/advance.ts"
+import { Checkbox } from "../../ui/Checkbox.tsx"
 import { SearchField } from "../../ui/SearchField.tsx"
 import { InlineSelect } from "../../ui/Select.tsx"
 import { Tabs } from "../../ui/Tabs.tsx"
@@ -82,13 +83,8 @@ export const InboxToolbar = ({
       onChange={onSort}
     />
     <ColumnsField columns={columns} onChange={onColumns} />
-    <label className="check inbox-advance">
-      <input
-        type="checkbox"
-        checked={useAtomValue(advanceAtom)}
-        onChange={({ target }) => setAdvance(target.checked)}
-      />
+    <Checkbox className="inbox-advance" checked={useAtomValue(advanceAtom)} onChange={setAdvance}>
       Open the next after a decision
-    </label>
+    </Checkbox>
   </Toolbar>
 )

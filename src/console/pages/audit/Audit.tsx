@@ -11,6 +11,7 @@ import { consoleClient } from "../../state/consoleClient.ts"
 import { pagedAtom } from "../../state/pagedAtom.ts"
 import { defineQuery, QueryDay, QueryText, startOfDay } from "../../state/queryState.ts"
 import { Button } from "../../ui/Button.tsx"
+import { Checkbox } from "../../ui/Checkbox.tsx"
 import { DayField } from "../../ui/DayField.tsx"
 import { CopyButton } from "../../ui/CopyButton.tsx"
 import { NoMatches } from "../../ui/NoMatches.tsx"
@@ -23,8 +24,8 @@ import { PageHeader } from "../../ui/PageHeader.tsx"
 import { PagedList } from "../../ui/PagedList.tsx"
 import { SavedViews } from "../../ui/SavedViews.tsx"
 import { plainLine } from "../../ui/plainLine.ts"
-import { InlineSelect } from "../../ui/Select.tsx"
 import { SearchField } from "../../ui/SearchField.tsx"
+import { InlineSelect } from "../../ui/Select.tsx"
 import { countFilters, Toolbar } from "../../ui/Toolbar.tsx"
 import { useQueryState } from "../../ui/useQueryState.ts"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
@@ -200,24 +201,21 @@ const ActionsFilter = ({
         {[...auditSubjects].map(([subject, actions]) => (
           <fieldset key={subject}>
             <legend>
-              <label className="check">
-                <input
-                  type="checkbox"
-                  checked={actions.every((action) => chosen.includes(action))}
-                  onChange={({ target }) => set(actions, target.checked)}
-                />
+              <Checkbox
+                checked={actions.every((action) => chosen.includes(action))}
+                onChange={(isChecked) => set(actions, isChecked)}
+              >
                 <strong>{subject.replaceAll("_", " ")}</strong>
-              </label>
+              </Checkbox>
             </legend>
             {actions.map((action) => (
-              <label key={action} className="check">
-                <input
-                  type="checkbox"
-                  checked={chosen.includes(action)}
-                  onChange={({ target }) => set([action], target.checked)}
-                />
+              <Checkbox
+                key={action}
+                checked={chosen.includes(action)}
+                onChange={(isChecked) => set([action], isChecked)}
+              >
                 {auditPhrases[action]}
-              </label>
+              </Checkbox>
             ))}
           </fieldset>
         ))}

@@ -7,9 +7,9 @@ import { pagedAtom } from "../../state/pagedAtom.ts"
 import { Badge } from "../../ui/Badge.tsx"
 import { ConfirmButton } from "../../ui/ConfirmButton.tsx"
 import { EmptyState } from "../../ui/EmptyState.tsx"
-import { Field } from "../../ui/Field.tsx"
 import { PagedList } from "../../ui/PagedList.tsx"
 import { Table } from "../../ui/Table.tsx"
+import { TextField } from "../../ui/TextField.tsx"
 import { RelativeTime } from "../../ui/Time.tsx"
 import { showToast } from "../../ui/Toasts.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
@@ -73,36 +73,27 @@ const NewErasure = () => {
       </fieldset>
       <div className="field-pairs">
         {subject === "metadata" ? (
-          <Field label="Member" hint="Such as customer_id.">
-            {(field) => (
-              <input
-                {...field}
-                maxLength={200}
-                spellCheck={false}
-                value={name}
-                onChange={({ target }) => setName(target.value)}
-              />
-            )}
-          </Field>
+          <TextField
+            label="Member"
+            hint="Such as customer_id."
+            maxLength={200}
+            spellCheck={false}
+            value={name}
+            onChange={setName}
+          />
         ) : null}
-        <Field
+        <TextField
           label={subject === "metadata" ? "Value" : "End user’s ID"}
           hint={
             subject === "metadata"
               ? "Compared as a whole, as a text. For numbers and truth values, use the API."
               : "Your ID of the end user, not the pseudonym."
           }
-        >
-          {(field) => (
-            <input
-              {...field}
-              maxLength={subject === "metadata" ? 1_000 : 256}
-              spellCheck={false}
-              value={value}
-              onChange={({ target }) => setValue(target.value)}
-            />
-          )}
-        </Field>
+          maxLength={subject === "metadata" ? 1_000 : 256}
+          spellCheck={false}
+          value={value}
+          onChange={setValue}
+        />
       </div>
       <div className="row-actions">
         {isComplete ? (

@@ -8,10 +8,11 @@ import { refresh, useAtomValue } from "../../state/atoms.ts"
 import { useCan } from "../../state/session.ts"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
 import { Button } from "../../ui/Button.tsx"
+import { Checkbox } from "../../ui/Checkbox.tsx"
 import { fieldError } from "../../ui/Failure.ts"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
-import { Field } from "../../ui/Field.tsx"
 import { SettingsForm } from "../../ui/SettingsForm.tsx"
+import { TextAreaField } from "../../ui/TextField.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { useAction } from "../../ui/useAction.ts"
 import { useFormDraft } from "../../ui/useFormDraft.ts"
@@ -105,32 +106,26 @@ const Rules = ({ settings }: { readonly settings: RedactionSettings }) => {
             <fieldset className="field" disabled={!editable}>
               <legend className="legend">Personal data that is removed too</legend>
               {PersonalData.literals.map((kind) => (
-                <label key={kind} className="check">
-                  <input
-                    type="checkbox"
-                    checked={personal_data.includes(kind)}
-                    onChange={({ target }) =>
-                      draft.set({
-                        personal_data: PersonalData.literals.filter((one) =>
-                          one === kind ? target.checked : personal_data.includes(one)
-                        )
-                      })
-                    }
-                  />
+                <Checkbox
+                  key={kind}
+                  checked={personal_data.includes(kind)}
+                  onChange={(isChecked) =>
+                    draft.set({
+                      personal_data: PersonalData.literals.filter((one) =>
+                        one === kind ? isChecked : personal_data.includes(one)
+                      )
+                    })
+                  }
+                >
                   {personalNames[kind]}
-                </label>
+                </Checkbox>
               ))}
-              <label className="check">
-                <input
-                  type="checkbox"
-                  checked={redact_runs}
-                  onChange={({ target }) => draft.set({ redact_runs: target.checked })}
-                />
+              <Checkbox checked={redact_runs} onChange={(isChecked) => draft.set({ redact_runs: isChecked })}>
                 Also from inputs, answers and metadata of runs, before they are logged
-              </label>
+              </Checkbox>
             </fieldset>
             {(["patterns", "exceptions"] as const).map((list) => (
-              <Field
+              <TextAreaField
                 key={list}
                 label={list === "patterns" ? "Patterns" : "Exceptions"}
                 hint={
@@ -139,19 +134,13 @@ const Rules = ({ settings }: { readonly settings: RedactionSettings }) => {
                     : "Values that stay although they match, in the same form."
                 }
                 error={fieldError(failure, list)}
-              >
-                {(field) => (
-                  <textarea
-                    {...field}
-                    className="code"
-                    rows={3}
-                    spellCheck={false}
-                    readOnly={!editable}
-                    value={draft.value[list]}
-                    onChange={({ target }) => draft.set({ [list]: target.value })}
-                  />
-                )}
-              </Field>
+                className="code"
+                rows={3}
+                spellCheck={false}
+                readOnly={!editable}
+                value={draft.value[list]}
+                onChange={(text) => draft.set({ [list]: text })}
+              />
             ))}
           </>
         )}
@@ -184,11 +173,13 @@ const Preview = ({
       }}
     >
       <FailureNotice failure={preview.failure} />
-      <Field label="Try the rules above on a text" hint="Nothing is stored.">
-        {(field) => (
-          <textarea {...field} rows={2} value={text} onChange={({ target }) => setText(target.value)} />
-        )}
-      </Field>
+      <TextAreaField
+        label="Try the rules above on a text"
+        hint="Nothing is stored."
+        rows={2}
+        value={text}
+        onChange={setText}
+      />
       <div className="row-actions">
         <Button type="submit" pending={preview.pending} disabled={text.trim() === ""}>
           Try

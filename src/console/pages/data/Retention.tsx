@@ -6,8 +6,8 @@ import { refresh, useAtomValue } from "../../state/atoms.ts"
 import { useCan } from "../../state/session.ts"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
 import { fieldError } from "../../ui/Failure.ts"
-import { Field } from "../../ui/Field.tsx"
 import { SettingsForm } from "../../ui/SettingsForm.tsx"
+import { NumberField } from "../../ui/TextField.tsx"
 import { useFormDraft } from "../../ui/useFormDraft.ts"
 
 const retentionAtom = Atom.make(apiClient.retentionSettings.get())
@@ -80,21 +80,19 @@ const Days = ({ settings }: { readonly settings: RetentionSettings }) => {
       {(failure) => (
         <>
           {kinds.map(([name, label, hint]) => (
-            <Field key={name} label={`${label}, days`} hint={hint} error={fieldError(failure, name)}>
-              {(field) => (
-                <input
-                  {...field}
-                  className="short"
-                  type="number"
-                  min={1}
-                  max={3_650}
-                  readOnly={!editable}
-                  placeholder="kept"
-                  value={texts[name]}
-                  onChange={({ target }) => draft.set({ [name]: target.value })}
-                />
-              )}
-            </Field>
+            <NumberField
+              key={name}
+              label={`${label}, days`}
+              hint={hint}
+              error={fieldError(failure, name)}
+              className="short"
+              min={1}
+              max={3_650}
+              readOnly={!editable}
+              placeholder="kept"
+              value={texts[name]}
+              onChange={(text) => draft.set({ [name]: text })}
+            />
           ))}
           {editable ? (
             <p className="notice warn">

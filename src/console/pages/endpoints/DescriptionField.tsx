@@ -1,4 +1,4 @@
-import { Field } from "../../ui/Field.tsx"
+import { TextField } from "../../ui/TextField.tsx"
 
 /** A field for the description of an endpoint. The server validates it; its error is shown at the field. */
 export const DescriptionField = ({
@@ -10,21 +10,15 @@ export const DescriptionField = ({
   readonly value: string
   readonly onChange: (value: string) => void
 }) => (
-  <Field
+  <TextField
     label="Description (optional)"
     hint="What the endpoint is for, such as Orders team, production."
     error={error}
-  >
-    {(field) => (
-      <input
-        {...field}
-        type="text"
-        maxLength={200}
-        value={value}
-        onChange={(event) => onChange(event.target.value)}
-      />
-    )}
-  </Field>
+    type="text"
+    maxLength={200}
+    value={value}
+    onChange={onChange}
+  />
 )
 
 /** The description to store: null for an empty field. */

@@ -1,4 +1,5 @@
 import { type ApprovalEventType, approvalEventTypes } from "../../../domain/approvals/ApprovalEvent.ts"
+import { Checkbox } from "../../ui/Checkbox.tsx"
 
 const meanings: Record<ApprovalEventType, string> = {
   "approval.requested": "a step requires approval",
@@ -21,20 +22,15 @@ export const EventsField = ({
   <fieldset className="field">
     <legend className="legend">Events</legend>
     {approvalEventTypes.map((type) => (
-      <label key={type} className="check">
-        <input
-          type="checkbox"
-          checked={events.includes(type)}
-          onChange={({ target }) =>
-            onChange(
-              approvalEventTypes.filter((one) => (one === type ? target.checked : events.includes(one)))
-            )
-          }
-        />
-        <span>
-          <code>{type}</code> <span className="quiet">{meanings[type]}</span>
-        </span>
-      </label>
+      <Checkbox
+        key={type}
+        checked={events.includes(type)}
+        onChange={(isChecked) =>
+          onChange(approvalEventTypes.filter((one) => (one === type ? isChecked : events.includes(one))))
+        }
+      >
+        <code>{type}</code> <span className="quiet">{meanings[type]}</span>
+      </Checkbox>
     ))}
     {events.length === 0 ? <p className="field-error">Select at least one event.</p> : null}
   </fieldset>

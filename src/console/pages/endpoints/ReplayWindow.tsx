@@ -11,8 +11,8 @@ import { useRefreshing } from "../../state/useRefreshing.ts"
 import { Button } from "../../ui/Button.tsx"
 import { Dialog } from "../../ui/Dialog.tsx"
 import { fieldError } from "../../ui/Failure.ts"
-import { Field } from "../../ui/Field.tsx"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
+import { TextField } from "../../ui/TextField.tsx"
 import { showToast } from "../../ui/Toasts.tsx"
 import { useAction } from "../../ui/useAction.ts"
 import { useFormDraft } from "../../ui/useFormDraft.ts"
@@ -110,27 +110,22 @@ const ReplayDialog = ({
           event ids.
         </p>
         <FailureNotice failure={replay.failure} fields={["since", "until"]} />
-        <Field label="From" error={fieldError(replay.failure, "since")}>
-          {(field) => (
-            <input
-              {...field}
-              type="datetime-local"
-              required
-              value={since}
-              onChange={(event) => draft.set({ since: event.target.value })}
-            />
-          )}
-        </Field>
-        <Field label="Until" hint="Defaults to the current time." error={fieldError(replay.failure, "until")}>
-          {(field) => (
-            <input
-              {...field}
-              type="datetime-local"
-              value={until}
-              onChange={(event) => draft.set({ until: event.target.value })}
-            />
-          )}
-        </Field>
+        <TextField
+          label="From"
+          error={fieldError(replay.failure, "since")}
+          type="datetime-local"
+          required
+          value={since}
+          onChange={(since) => draft.set({ since })}
+        />
+        <TextField
+          label="Until"
+          hint="Defaults to the current time."
+          error={fieldError(replay.failure, "until")}
+          type="datetime-local"
+          value={until}
+          onChange={(until) => draft.set({ until })}
+        />
         <p role="status">
           {counted === undefined || since === ""
             ? "Counting the failed deliveries…"

@@ -19,12 +19,12 @@ import { CopyableId } from "../../ui/CopyButton.tsx"
 import { EmptyState } from "../../ui/EmptyState.tsx"
 import { fieldError } from "../../ui/Failure.ts"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
-import { Field } from "../../ui/Field.tsx"
 import { JsonTree } from "../../ui/JsonTree.tsx"
 import { PagedList } from "../../ui/PagedList.tsx"
 import { PageHeader } from "../../ui/PageHeader.tsx"
 import { Table } from "../../ui/Table.tsx"
 import { Tabs } from "../../ui/Tabs.tsx"
+import { TextAreaField } from "../../ui/TextField.tsx"
 import { AbsoluteTime, RelativeTime } from "../../ui/Time.tsx"
 import { showToast } from "../../ui/Toasts.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
@@ -298,21 +298,15 @@ const ResolveForm = ({
           </label>
         ))}
       </fieldset>
-      <Field
+      <TextAreaField
         label="How you know (optional)"
         hint="It is kept with the step and in the audit log."
         error={fieldError(resolve.failure, "comment")}
-      >
-        {(field) => (
-          <textarea
-            {...field}
-            rows={2}
-            maxLength={4_000}
-            value={comment}
-            onChange={({ target }) => kept.setWork(target.value)}
-          />
-        )}
-      </Field>
+        rows={2}
+        maxLength={4_000}
+        value={comment}
+        onChange={(text) => kept.setWork(text)}
+      />
       <div className="dialog-actions">
         <Button type="submit" kind="primary" pending={resolve.pending} disabled={chosen === undefined}>
           Resolve

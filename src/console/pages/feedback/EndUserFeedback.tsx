@@ -7,9 +7,9 @@ import { refresh, useAtomValue } from "../../state/atoms.ts"
 import { useCan } from "../../state/session.ts"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
 import { fieldError } from "../../ui/Failure.ts"
-import { Field } from "../../ui/Field.tsx"
 import { PageHeader } from "../../ui/PageHeader.tsx"
 import { SettingsForm } from "../../ui/SettingsForm.tsx"
+import { TextAreaField } from "../../ui/TextField.tsx"
 import { useFormDraft } from "../../ui/useFormDraft.ts"
 
 const settingsAtom = Atom.make(apiClient.feedbackSettings.get())
@@ -58,23 +58,17 @@ const Origins = ({ settings }: { readonly settings: FeedbackSettings }) => {
       onLoad={() => refresh(settingsAtom)}
     >
       {(failure) => (
-        <Field
+        <TextAreaField
           label="Allowed origins"
           hint={`One per line, such as https://app.example.com, at most ${MAX_ORIGINS}. There are no wildcards. Without any, no page may send feedback; apps outside of browsers need none.`}
           error={fieldError(failure, "allowed_origins")}
-        >
-          {(field) => (
-            <textarea
-              {...field}
-              className="code"
-              rows={Math.min(MAX_ORIGINS, Math.max(4, allowed_origins.length + 1))}
-              spellCheck={false}
-              readOnly={!editable}
-              value={text}
-              onChange={({ target }) => draft.set({ text: target.value })}
-            />
-          )}
-        </Field>
+          className="code"
+          rows={Math.min(MAX_ORIGINS, Math.max(4, allowed_origins.length + 1))}
+          spellCheck={false}
+          readOnly={!editable}
+          value={text}
+          onChange={(text) => draft.set({ text })}
+        />
       )}
     </SettingsForm>
   )

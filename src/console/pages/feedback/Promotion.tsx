@@ -14,6 +14,7 @@ import { Button } from "../../ui/Button.tsx"
 import { EmptyState } from "../../ui/EmptyState.tsx"
 import { JsonTree } from "../../ui/JsonTree.tsx"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
+import { Checkbox } from "../../ui/Checkbox.tsx"
 import { PageHeader } from "../../ui/PageHeader.tsx"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
@@ -180,19 +181,18 @@ const Preview = ({ preview, task }: { readonly task: TaskId; readonly preview: P
                       </span>
                     )}
                   </p>
-                  <label className="small">
-                    <input
-                      type="checkbox"
-                      checked={!left.has(correction.id)}
-                      onChange={({ target }) => {
-                        const others = new Set(left)
-                        if (target.checked) others.delete(correction.id)
-                        else others.add(correction.id)
-                        setLeft(others)
-                      }}
-                    />{" "}
+                  <Checkbox
+                    className="small"
+                    checked={!left.has(correction.id)}
+                    onChange={(isChecked) => {
+                      const others = new Set(left)
+                      if (isChecked) others.delete(correction.id)
+                      else others.add(correction.id)
+                      setLeft(others)
+                    }}
+                  >
                     Promote
-                  </label>
+                  </Checkbox>
                   {correction.redaction_warning === undefined ? null : <Badge tone="wait">Redacted</Badge>}
                 </div>
                 <div className="side-by-side">

@@ -1,4 +1,5 @@
 /** Whether the API keys that a key or person created stay usable after its end. */
+import { Checkbox } from "../../ui/Checkbox.tsx"
 export const KeepCreatedKeys = ({
   count,
   isChecked,
@@ -9,12 +10,9 @@ export const KeepCreatedKeys = ({
   readonly isChecked: boolean
   readonly onChange: (isChecked: boolean) => void
 }) => (
-  <label className="check">
-    <input type="checkbox" checked={isChecked} onChange={({ target }) => onChange(target.checked)} />
-    <span>
-      {count === undefined
-        ? "Keep the API keys that it created"
-        : `Keep ${count === 1 ? "the API key" : `the ${count} API keys`} that they created`}
-    </span>
-  </label>
+  <Checkbox checked={isChecked} onChange={onChange}>
+    {count === undefined
+      ? "Keep the API keys that it created"
+      : `Keep ${count === 1 ? "the API key" : `the ${count} API keys`} that they created`}
+  </Checkbox>
 )

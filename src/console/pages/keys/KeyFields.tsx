@@ -1,6 +1,6 @@
 import type { Failure } from "../../ui/Failure.ts"
 import { fieldError } from "../../ui/Failure.ts"
-import { Field } from "../../ui/Field.tsx"
+import { TextField } from "../../ui/TextField.tsx"
 
 interface Props {
   readonly value: string
@@ -12,24 +12,25 @@ interface Props {
 
 /** The name of a key. */
 export const KeyNameField = ({ failure, hint, onChange, value }: Props) => (
-  <Field label="Name" hint={hint} error={fieldError(failure, "name")}>
-    {(field) => (
-      <input
-        {...field}
-        required
-        maxLength={200}
-        value={value}
-        onChange={(event) => onChange(event.target.value)}
-      />
-    )}
-  </Field>
+  <TextField
+    label="Name"
+    hint={hint}
+    error={fieldError(failure, "name")}
+    required
+    maxLength={200}
+    value={value}
+    onChange={onChange}
+  />
 )
 
 /** The address of a key's approval emails. */
 export const KeyEmailField = ({ failure, hint, onChange, value }: Props) => (
-  <Field label="Email for approval notifications" hint={hint} error={fieldError(failure, "email")}>
-    {(field) => (
-      <input {...field} type="email" value={value} onChange={(event) => onChange(event.target.value)} />
-    )}
-  </Field>
+  <TextField
+    label="Email for approval notifications"
+    hint={hint}
+    error={fieldError(failure, "email")}
+    type="email"
+    value={value}
+    onChange={onChange}
+  />
 )

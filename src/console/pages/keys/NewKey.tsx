@@ -6,10 +6,11 @@ import { useAtomValue } from "../../state/atoms.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { useSession } from "../../state/session.ts"
 import { Button } from "../../ui/Button.tsx"
+import { Checkbox } from "../../ui/Checkbox.tsx"
 import { Dialog } from "../../ui/Dialog.tsx"
 import { fieldError } from "../../ui/Failure.ts"
-import { Field } from "../../ui/Field.tsx"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
+import { TextField } from "../../ui/TextField.tsx"
 import { useAction } from "../../ui/useAction.ts"
 import { useFormDraft } from "../../ui/useFormDraft.ts"
 import { invitationsAtom } from "./Invitations.tsx"
@@ -141,21 +142,15 @@ export const NewKey = ({
           </p>
         ) : null}
         {isByMail ? (
-          <Field
+          <TextField
             label="Email"
             hint="Where the link is sent. Approval emails go there too, once it is accepted."
             error={fieldError(create.failure, "email")}
-          >
-            {(field) => (
-              <input
-                {...field}
-                type="email"
-                required
-                value={email}
-                onChange={(event) => draft.set({ email: event.target.value })}
-              />
-            )}
-          </Field>
+            type="email"
+            required
+            value={email}
+            onChange={(email) => draft.set({ email })}
+          />
         ) : null}
         <fieldset className="field">
           <legend className="legend">Access</legend>
@@ -206,21 +201,18 @@ export const NewKey = ({
             </div>
             <div className="scope-choices">
               {session.scopes.map((scope) => (
-                <label key={scope} className="check">
-                  <input
-                    type="checkbox"
-                    checked={scopes.includes(scope)}
-                    onChange={({ target }) =>
-                      draft.set({
-                        scopes: target.checked ? [...scopes, scope] : scopes.filter((one) => one !== scope)
-                      })
-                    }
-                  />
-                  <span>
-                    <code>{scope}</code>{" "}
-                    <span className="quiet small">{scopePurposes[scope].replaceAll("`", "")}</span>
-                  </span>
-                </label>
+                <Checkbox
+                  key={scope}
+                  checked={scopes.includes(scope)}
+                  onChange={(isChecked) =>
+                    draft.set({
+                      scopes: isChecked ? [...scopes, scope] : scopes.filter((one) => one !== scope)
+                    })
+                  }
+                >
+                  <code>{scope}</code>{" "}
+                  <span className="quiet small">{scopePurposes[scope].replaceAll("`", "")}</span>
+                </Checkbox>
               ))}
             </div>
           </fieldset>
@@ -234,45 +226,31 @@ export const NewKey = ({
           />
         ) : null}
         {decides ? (
-          <Field
+          <TextField
             label="Groups"
             hint="Optional. Rules can ask for approvals by members of a group, such as finance. Separated by commas."
             error={fieldError(create.failure, "groups")}
-          >
-            {(field) => (
-              <input
-                {...field}
-                spellCheck={false}
-                autoCapitalize="none"
-                value={groups}
-                onChange={(event) => draft.set({ groups: event.target.value })}
-              />
-            )}
-          </Field>
+            spellCheck={false}
+            autoCapitalize="none"
+            value={groups}
+            onChange={(groups) => draft.set({ groups })}
+          />
         ) : null}
-        <Field label="Expires" hint="Optional." error={fieldError(create.failure, "expires_at")}>
-          {(field) => (
-            <input
-              {...field}
-              type="datetime-local"
-              value={expires}
-              onChange={(event) => draft.set({ expires: event.target.value })}
-            />
-          )}
-        </Field>
-        <Field
+        <TextField
+          label="Expires"
+          hint="Optional."
+          error={fieldError(create.failure, "expires_at")}
+          type="datetime-local"
+          value={expires}
+          onChange={(expires) => draft.set({ expires })}
+        />
+        <TextField
           label="Allowed networks"
           hint="Optional. Requests from elsewhere are refused. In CIDR notation, such as 203.0.113.0/24, separated by commas."
           error={fieldError(create.failure, "allowed_networks")}
-        >
-          {(field) => (
-            <input
-              {...field}
-              value={networks}
-              onChange={(event) => draft.set({ networks: event.target.value })}
-            />
-          )}
-        </Field>
+          value={networks}
+          onChange={(networks) => draft.set({ networks })}
+        />
         <div className="dialog-actions">
           <Button onClick={onClose}>Cancel</Button>
           <Button

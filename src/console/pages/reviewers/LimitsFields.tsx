@@ -1,5 +1,5 @@
 import { type Failure, fieldError } from "../../ui/Failure.ts"
-import { Field } from "../../ui/Field.tsx"
+import { NumberField, TextAreaField } from "../../ui/TextField.tsx"
 import type { LimitsDraft } from "./ReviewerDraft.ts"
 
 interface LimitsProps {
@@ -21,41 +21,32 @@ const LimitField = ({
   readonly label: string
   readonly hint: string
 }) => (
-  <Field label={label} hint={hint} error={fieldError(failure, name)}>
-    {(field) => (
-      <input
-        {...field}
-        type="number"
-        required
-        min={0}
-        step={1}
-        value={draft[name]}
-        onChange={({ target }) => onChange({ [name]: target.value })}
-      />
-    )}
-  </Field>
+  <NumberField
+    label={label}
+    hint={hint}
+    error={fieldError(failure, name)}
+    required
+    min={0}
+    step={1}
+    value={draft[name]}
+    onChange={(text) => onChange({ [name]: text })}
+  />
 )
 
 /** The fields for the tools of a reviewer model and for its limits of a day. */
 export const LimitsFields = ({ draft, failure, onChange }: LimitsProps) => (
   <>
-    <Field
+    <TextAreaField
       label="Tools"
       hint="It is asked about their steps that wait for a person. One name or pattern per line, with * as a wildcard."
       error={fieldError(failure, "tools")}
-    >
-      {(field) => (
-        <textarea
-          {...field}
-          required
-          rows={3}
-          spellCheck={false}
-          autoCapitalize="off"
-          value={draft.tools}
-          onChange={({ target }) => onChange({ tools: target.value })}
-        />
-      )}
-    </Field>
+      required
+      rows={3}
+      spellCheck={false}
+      autoCapitalize="off"
+      value={draft.tools}
+      onChange={(tools) => onChange({ tools })}
+    />
     <div className="field-pairs">
       <LimitField
         name="daily_calls"

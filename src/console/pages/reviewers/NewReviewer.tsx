@@ -8,9 +8,9 @@ import { Button } from "../../ui/Button.tsx"
 import { EmptyState } from "../../ui/EmptyState.tsx"
 import { fieldError } from "../../ui/Failure.ts"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
-import { Field } from "../../ui/Field.tsx"
 import { KeptWorkNotice } from "../../ui/KeptWorkNotice.tsx"
 import { PageHeader } from "../../ui/PageHeader.tsx"
+import { TextAreaField, TextField } from "../../ui/TextField.tsx"
 import { showToast } from "../../ui/Toasts.tsx"
 import { useAction } from "../../ui/useAction.ts"
 import { ProviderFields } from "../tasks/ProviderFields.tsx"
@@ -72,74 +72,50 @@ const ReviewerForm = () => {
       ) : null}
       <form className="stack" onSubmit={(event) => void submit(event)}>
         <section className="card padded stack" aria-label="Reviewer">
-          <Field
+          <TextField
             label="Name"
             hint="Such as “Small refunds”. People see it beside its decisions."
             error={fieldError(failure, "name")}
-          >
-            {(field) => (
-              <input
-                {...field}
-                required
-                maxLength={200}
-                value={draft.name}
-                onChange={({ target }) => set({ name: target.value })}
-              />
-            )}
-          </Field>
+            required
+            maxLength={200}
+            value={draft.name}
+            onChange={(name) => set({ name })}
+          />
           <LimitsFields draft={draft} failure={failure} onChange={set} />
           <div className="field-pairs">
-            <Field
+            <TextField
               label="Amount in the arguments (optional)"
               hint="JSON Pointer to a number, such as /amount. Figures and bounds are told apart by its bands. It cannot change later."
               error={fieldError(failure, "amount")}
-            >
-              {(field) => (
-                <input
-                  {...field}
-                  maxLength={200}
-                  placeholder="/amount"
-                  spellCheck={false}
-                  autoCapitalize="off"
-                  value={draft.pointer}
-                  onChange={({ target }) => set({ pointer: target.value })}
-                />
-              )}
-            </Field>
-            <Field
+              maxLength={200}
+              placeholder="/amount"
+              spellCheck={false}
+              autoCapitalize="off"
+              value={draft.pointer}
+              onChange={(pointer) => set({ pointer })}
+            />
+            <TextField
               label="Bounds between the bands"
               hint="1 to 5 numbers, ascending: 100, 1000 makes three bands."
-            >
-              {(field) => (
-                <input
-                  {...field}
-                  required={draft.pointer.trim() !== ""}
-                  disabled={draft.pointer.trim() === ""}
-                  placeholder="100, 1000"
-                  inputMode="decimal"
-                  pattern="[0-9.,; ]+"
-                  title="Numbers, separated by commas"
-                  value={draft.bounds}
-                  onChange={({ target }) => set({ bounds: target.value })}
-                />
-              )}
-            </Field>
+              required={draft.pointer.trim() !== ""}
+              disabled={draft.pointer.trim() === ""}
+              placeholder="100, 1000"
+              inputMode="decimal"
+              pattern="[0-9.,; ]+"
+              title="Numbers, separated by commas"
+              value={draft.bounds}
+              onChange={(bounds) => set({ bounds })}
+            />
           </div>
-          <Field
+          <TextAreaField
             label="Your instructions (optional)"
             hint="Your policy, after the fixed ones that treat all arguments as data. Variables are not allowed."
             error={fieldError(failure, "instructions")}
-          >
-            {(field) => (
-              <textarea
-                {...field}
-                rows={4}
-                maxLength={90_000}
-                value={draft.instructions}
-                onChange={({ target }) => set({ instructions: target.value })}
-              />
-            )}
-          </Field>
+            rows={4}
+            maxLength={90_000}
+            value={draft.instructions}
+            onChange={(instructions) => set({ instructions })}
+          />
         </section>
         <section className="card padded stack" aria-label="Provider">
           <ProviderFields

@@ -2,8 +2,8 @@ import { Schema } from "effect"
 import { defaultRuleReviewer, type RuleReviewer } from "../../../domain/approvals/RuleReviewer.ts"
 import { DEFAULT_TERMS } from "../../../domain/approvals/Reviewer.ts"
 import type { TaskId } from "../../../domain/Ids.ts"
-import { Field } from "../../ui/Field.tsx"
 import { settingPercent } from "./reviewerTexts.ts"
+import { NumberField } from "../../ui/TextField.tsx"
 
 /** The terms of a rule's reviewer while they are edited: texts, in percent. */
 export const TermsDraft = Schema.Struct({
@@ -59,7 +59,8 @@ export const ReviewerTermsFields = ({
   const set = (change: Partial<TermsDraft>) => onChange({ ...draft, ...change })
   return (
     <div className="field-pairs">
-      <Percent
+      <NumberField
+        required
         label="People agree with at least, in percent"
         hint="50 to 99.9. The lower bound must reach it."
         min={50}
@@ -67,7 +68,8 @@ export const ReviewerTermsFields = ({
         value={draft.min_lower_bound}
         onChange={(min_lower_bound) => set({ min_lower_bound })}
       />
-      <Percent
+      <NumberField
+        required
         label="False approvals at most, in percent"
         hint="0 to 50. The upper bound must not exceed it."
         error={termsFault(draft)}
@@ -76,7 +78,8 @@ export const ReviewerTermsFields = ({
         value={draft.max_false_approvals}
         onChange={(max_false_approvals) => set({ max_false_approvals })}
       />
-      <Percent
+      <NumberField
+        required
         label="To people at random, in percent"
         hint="5 to 100. They look like any other step, and show whether it still agrees."
         min={5}
@@ -87,36 +90,3 @@ export const ReviewerTermsFields = ({
     </div>
   )
 }
-
-const Percent = ({
-  error,
-  hint,
-  label,
-  max,
-  min,
-  onChange,
-  value
-}: {
-  readonly label: string
-  readonly hint: string
-  readonly error?: string | undefined
-  readonly min: number
-  readonly max: number
-  readonly value: string
-  readonly onChange: (value: string) => void
-}) => (
-  <Field label={label} hint={hint} error={error}>
-    {(field) => (
-      <input
-        {...field}
-        type="number"
-        required
-        min={min}
-        max={max}
-        step="any"
-        value={value}
-        onChange={({ target }) => onChange(target.value)}
-      />
-    )}
-  </Field>
-)

@@ -2,8 +2,8 @@ import { Result } from "effect"
 import { useId } from "react"
 import { BudgetScope, MAX_BUDGETS } from "../../../domain/approvals/RuleBudget.ts"
 import { Button } from "../../ui/Button.tsx"
-import { Field } from "../../ui/Field.tsx"
 import { SelectField } from "../../ui/Select.tsx"
+import { TextAreaField, TextField } from "../../ui/TextField.tsx"
 import { type BudgetDraft, fromBudgetDraft, newBudgetDraft } from "./BudgetDraft.ts"
 import { DurationField } from "./DurationField.tsx"
 import type { ArgumentSuggestions } from "./stepSuggestions.ts"
@@ -64,56 +64,40 @@ export const BudgetsField = ({
               seconds={draft.window_seconds}
               onChange={(seconds) => change(draft.key, { window_seconds: seconds ?? draft.window_seconds })}
             />
-            <Field label="Steps at most" error={fault}>
-              {(field) => (
-                <input
-                  {...field}
-                  inputMode="numeric"
-                  placeholder="any number"
-                  value={draft.count}
-                  onChange={({ target }) => change(draft.key, { count: target.value })}
-                />
-              )}
-            </Field>
-            <Field label="Sum of" hint="JSON Pointer to a number in the arguments.">
-              {(field) => (
-                <input
-                  {...field}
-                  placeholder="/amount"
-                  spellCheck={false}
-                  autoCapitalize="off"
-                  list={`${id}-pointers`}
-                  value={draft.pointer}
-                  onChange={({ target }) => change(draft.key, { pointer: target.value })}
-                />
-              )}
-            </Field>
-            <Field label="Sum at most">
-              {(field) => (
-                <input
-                  {...field}
-                  inputMode="decimal"
-                  placeholder="any sum"
-                  value={draft.at_most}
-                  onChange={({ target }) => change(draft.key, { at_most: target.value })}
-                />
-              )}
-            </Field>
-            <Field
+            <TextField
+              label="Steps at most"
+              error={fault}
+              inputMode="numeric"
+              placeholder="any number"
+              value={draft.count}
+              onChange={(count) => change(draft.key, { count })}
+            />
+            <TextField
+              label="Sum of"
+              hint="JSON Pointer to a number in the arguments."
+              placeholder="/amount"
+              spellCheck={false}
+              autoCapitalize="off"
+              list={`${id}-pointers`}
+              value={draft.pointer}
+              onChange={(pointer) => change(draft.key, { pointer })}
+            />
+            <TextField
+              label="Sum at most"
+              inputMode="decimal"
+              placeholder="any sum"
+              value={draft.at_most}
+              onChange={(at_most) => change(draft.key, { at_most })}
+            />
+            <TextAreaField
               label="Separately for each value of"
               hint="Optional. JSON Pointers, one per line, such as /account."
-            >
-              {(field) => (
-                <textarea
-                  {...field}
-                  rows={1}
-                  spellCheck={false}
-                  autoCapitalize="off"
-                  value={draft.by}
-                  onChange={({ target }) => change(draft.key, { by: target.value })}
-                />
-              )}
-            </Field>
+              rows={1}
+              spellCheck={false}
+              autoCapitalize="off"
+              value={draft.by}
+              onChange={(by) => change(draft.key, { by })}
+            />
             <Button
               small
               kind="bare"

@@ -8,10 +8,11 @@ import { apiClient } from "../../state/apiClient.ts"
 import { useAtomValue } from "../../state/atoms.ts"
 import type { RuleId } from "../../../domain/Ids.ts"
 import { Button } from "../../ui/Button.tsx"
+import { Checkbox } from "../../ui/Checkbox.tsx"
 import { Dialog } from "../../ui/Dialog.tsx"
-import { useFormDraft } from "../../ui/useFormDraft.ts"
-import { Field } from "../../ui/Field.tsx"
 import { SelectField } from "../../ui/Select.tsx"
+import { useFormDraft } from "../../ui/useFormDraft.ts"
+import { TextAreaField, TextField } from "../../ui/TextField.tsx"
 import { fromTermsDraft, termsFault } from "../reviewers/ReviewerTermsFields.tsx"
 import { takesReviewer } from "../reviewers/termsOfRules.ts"
 import { BudgetDraft, fromBudgetDraft, toBudgetDraft } from "./BudgetDraft.ts"
@@ -130,30 +131,24 @@ export const RuleDialog = ({
             .map((effect) => [effect, effectLabels[effect]] as const)
             .toSorted(([, left], [, right]) => left.localeCompare(right))}
         />
-        <Field label="Tool" hint="The exact name, or a pattern with * as a wildcard.">
-          {(field) => (
-            <input
-              {...field}
-              required
-              maxLength={200}
-              spellCheck={false}
-              value={rule.tool}
-              onChange={(event) => set({ tool: event.target.value })}
-            />
-          )}
-        </Field>
-        <Field label="Action class" hint="For example read, write or admin, as sent by the agent.">
-          {(field) => (
-            <input
-              {...field}
-              required
-              maxLength={200}
-              spellCheck={false}
-              value={rule.action_class}
-              onChange={(event) => set({ action_class: event.target.value })}
-            />
-          )}
-        </Field>
+        <TextField
+          label="Tool"
+          hint="The exact name, or a pattern with * as a wildcard."
+          required
+          maxLength={200}
+          spellCheck={false}
+          value={rule.tool}
+          onChange={(tool) => set({ tool })}
+        />
+        <TextField
+          label="Action class"
+          hint="For example read, write or admin, as sent by the agent."
+          required
+          maxLength={200}
+          spellCheck={false}
+          value={rule.action_class}
+          onChange={(action_class) => set({ action_class })}
+        />
         <TaskField
           hint="Without one, the rule matches steps of any task and steps without one."
           task={rule.task_id}
@@ -210,14 +205,12 @@ export const RuleDialog = ({
               onChange={(require_comment) => set({ require_comment })}
               options={CommentRequirement.literals.map((one) => [one, requirementLabels[one]])}
             />
-            <label className="check">
-              <input
-                type="checkbox"
-                checked={rule.self_approval}
-                onChange={({ target }) => set({ self_approval: target.checked })}
-              />
-              <span>Allow self-approval by the requesting key</span>
-            </label>
+            <Checkbox
+              checked={rule.self_approval}
+              onChange={(isChecked) => set({ self_approval: isChecked })}
+            >
+              Allow self-approval by the requesting key
+            </Checkbox>
             <ReviewerField
               draft={reviewer}
               isPossible={takesReviewer(rule)}
@@ -232,17 +225,14 @@ export const RuleDialog = ({
             />
           </>
         ) : null}
-        <Field label="Reason" hint="Shown to the agent and reviewers.">
-          {(field) => (
-            <textarea
-              {...field}
-              rows={2}
-              maxLength={1_000}
-              value={rule.reason}
-              onChange={(event) => set({ reason: event.target.value })}
-            />
-          )}
-        </Field>
+        <TextAreaField
+          label="Reason"
+          hint="Shown to the agent and reviewers."
+          rows={2}
+          maxLength={1_000}
+          value={rule.reason}
+          onChange={(reason) => set({ reason })}
+        />
         <div className="dialog-actions">
           <Button onClick={onClose}>Cancel</Button>
           <Button kind="primary" type="submit">

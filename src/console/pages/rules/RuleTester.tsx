@@ -4,7 +4,7 @@ import { makeStepMeter } from "../../../domain/approvals/BudgetMeter.ts"
 import { compileRules } from "../../../domain/approvals/CompiledRules.ts"
 import type { TaskId } from "../../../domain/Ids.ts"
 import { Badge } from "../../ui/Badge.tsx"
-import { Field } from "../../ui/Field.tsx"
+import { TextAreaField, TextField } from "../../ui/TextField.tsx"
 import { parseJson } from "../../ui/jsonText.ts"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { formatSeconds } from "../../ui/Time.tsx"
@@ -47,46 +47,27 @@ export const RuleTester = ({
           {changed ? "Uses the unsaved rules on this page." : "Uses the saved rules."}
         </p>
       </div>
-      <Field label="Tool">
-        {(field) => (
-          <input
-            {...field}
-            placeholder="payments.refund"
-            spellCheck={false}
-            value={tool}
-            onChange={(event) => setTool(event.target.value)}
-          />
-        )}
-      </Field>
-      <Field label="Action class">
-        {(field) => (
-          <input
-            {...field}
-            spellCheck={false}
-            value={actionClass}
-            onChange={(event) => setActionClass(event.target.value)}
-          />
-        )}
-      </Field>
+      <TextField
+        label="Tool"
+        placeholder="payments.refund"
+        spellCheck={false}
+        value={tool}
+        onChange={setTool}
+      />
+      <TextField label="Action class" spellCheck={false} value={actionClass} onChange={setActionClass} />
       <TaskField hint="The task of the step's session." task={task} onChange={setTask} />
-      <Field
+      <TextAreaField
         label="Arguments"
         hint="Optional JSON. Leave empty for a step without arguments."
         error={parsed !== undefined && Result.isFailure(parsed) ? parsed.failure : undefined}
-      >
-        {(field) => (
-          <textarea
-            {...field}
-            className="code"
-            rows={3}
-            spellCheck={false}
-            autoCapitalize="off"
-            placeholder='{"amount": 100}'
-            value={text}
-            onChange={(event) => setText(event.target.value)}
-          />
-        )}
-      </Field>
+        className="code"
+        rows={3}
+        spellCheck={false}
+        autoCapitalize="off"
+        placeholder='{"amount": 100}'
+        value={text}
+        onChange={setText}
+      />
       <div className="verdict" role="status" aria-live="polite">
         {tool === "" || (parsed !== undefined && Result.isFailure(parsed)) ? (
           <p className="quiet">

@@ -14,8 +14,8 @@ import { Button } from "../../ui/Button.tsx"
 import { Diff, jsonEquals } from "../../ui/Diff.tsx"
 import { type Failure, failureOfAction } from "../../ui/Failure.ts"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
-import { Field } from "../../ui/Field.tsx"
 import { KeptWorkNotice } from "../../ui/KeptWorkNotice.tsx"
+import { TextAreaField } from "../../ui/TextField.tsx"
 import { SchemaForm } from "../../ui/schemaForm/SchemaForm.tsx"
 import {
   type DraftFault,
@@ -257,17 +257,13 @@ export const CorrectionForm = ({
         path={PATH}
         label="Right answer"
       />
-      <Field label="Comment (optional)">
-        {(field) => (
-          <textarea
-            {...field}
-            rows={2}
-            maxLength={4_000}
-            value={comment}
-            onChange={({ target }) => kept.setWork({ draft, comment: target.value })}
-          />
-        )}
-      </Field>
+      <TextAreaField
+        label="Comment (optional)"
+        rows={2}
+        maxLength={4_000}
+        value={comment}
+        onChange={(comment) => kept.setWork({ draft, comment })}
+      />
       {Result.isSuccess(value) && isObject(value.success) ? (
         <section aria-label="Changes">
           <h3>Changes</h3>

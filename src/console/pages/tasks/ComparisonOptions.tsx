@@ -2,9 +2,10 @@ import type { NewBudget } from "../../../domain/tasks/Budget.ts"
 import type { Evaluator } from "../../../domain/tasks/Evaluator.ts"
 import type { HoldOut } from "../../../domain/tasks/HoldOut.ts"
 import type { JsonSchema } from "../../../domain/tasks/Task.ts"
+import { Checkbox } from "../../ui/Checkbox.tsx"
 import { type Failure, fieldError } from "../../ui/Failure.ts"
-import { Field } from "../../ui/Field.tsx"
 import { SelectField } from "../../ui/Select.tsx"
+import { NumberField, TextAreaField, TextField } from "../../ui/TextField.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import {
   type ComparisonDraft,
@@ -70,21 +71,15 @@ export const ComparisonOptions = ({
         ))}
       </fieldset>
       {draft.hold_out === "benchmark" ? (
-        <Field
+        <TextField
           label="Dataset version of the benchmark"
           hint="Its ID, dst_…, of another task with the same schemas."
           error={fieldError(failure, "hold_out/dataset_id")}
-        >
-          {(props) => (
-            <input
-              {...props}
-              required
-              pattern="dst_[0-9a-f]{32}"
-              value={draft.benchmark}
-              onChange={({ target }) => set({ benchmark: target.value })}
-            />
-          )}
-        </Field>
+          required
+          pattern="dst_[0-9a-f]{32}"
+          value={draft.benchmark}
+          onChange={(benchmark) => set({ benchmark })}
+        />
       ) : null}
       {draft.hold_out === "split" ? (
         <div className="field-pairs">
@@ -92,7 +87,6 @@ export const ComparisonOptions = ({
             label="Compared part in percent"
             hint="1 to 99. Defaults to 20."
             error={fieldError(failure, "hold_out/test_share")}
-            step="any"
             value={draft.test_percent}
             onChange={(test_percent) => set({ test_percent })}
           />
@@ -173,8 +167,6 @@ const FieldRow = ({
       <NumberField
         label="Tolerance"
         hint="Largest difference that agrees. Defaults to 0."
-        error={undefined}
-        step="any"
         value={field.tolerance}
         onChange={(tolerance) => onChange({ ...field, tolerance })}
       />
@@ -183,8 +175,6 @@ const FieldRow = ({
       <NumberField
         label="Weight"
         hint="Weight in the score. Defaults to 1."
-        error={undefined}
-        step="any"
         value={field.weight}
         onChange={(weight) => onChange({ ...field, weight })}
       />
@@ -206,51 +196,38 @@ const JudgeFields = ({
   return (
     <fieldset className="field">
       <legend className="legend">Judge</legend>
-      <label className="check">
-        <input
-          type="checkbox"
-          checked={judge !== undefined}
-          onChange={({ target }) => onChange({ ...draft, judge: target.checked ? emptyJudge : undefined })}
-        />
-        <span>
-          <strong>A model judges answers that differ</strong>{" "}
-          <span className="quiet">an answer agrees if it does, or if the judge says so</span>
-        </span>
-      </label>
+      <Checkbox
+        checked={judge !== undefined}
+        onChange={(isChecked) => onChange({ ...draft, judge: isChecked ? emptyJudge : undefined })}
+      >
+        <strong>A model judges answers that differ</strong>{" "}
+        <span className="quiet">an answer agrees if it does, or if the judge says so</span>
+      </Checkbox>
       {judge === undefined ? null : (
         <div className="field-pairs">
           {judgeTexts.map(({ name, pointer, required, ...text }) => (
-            <Field key={name} label={text.label} hint={text.hint} error={fieldError(failure, pointer)}>
-              {(props) => (
-                <input
-                  {...props}
-                  type={name === "api_key" ? "password" : "text"}
-                  autoComplete="off"
-                  spellCheck={false}
-                  required={required}
-                  value={judge[name]}
-                  onChange={({ target }) => onChange({ ...draft, judge: { ...judge, [name]: target.value } })}
-                />
-              )}
-            </Field>
+            <TextField
+              key={name}
+              label={text.label}
+              hint={text.hint}
+              error={fieldError(failure, pointer)}
+              type={name === "api_key" ? "password" : "text"}
+              autoComplete="off"
+              spellCheck={false}
+              required={required}
+              value={judge[name]}
+              onChange={(text) => onChange({ ...draft, judge: { ...judge, [name]: text } })}
+            />
           ))}
-          <Field
+          <TextAreaField
             label="Judge's prompt"
             hint="Its input has the members input, expected and answer. Defaults to a prompt that asks whether both tell the same."
             error={fieldError(failure, "judge/instructions")}
-          >
-            {(props) => (
-              <textarea
-                {...props}
-                rows={3}
-                maxLength={20_000}
-                value={judge.instructions}
-                onChange={({ target }) =>
-                  onChange({ ...draft, judge: { ...judge, instructions: target.value } })
-                }
-              />
-            )}
-          </Field>
+            rows={3}
+            maxLength={20_000}
+            value={judge.instructions}
+            onChange={(instructions) => onChange({ ...draft, judge: { ...judge, instructions } })}
+          />
         </div>
       )}
     </fieldset>
@@ -274,32 +251,3 @@ const judgeTexts = [
     required: false
   }
 ] as const
-
-/** A number that is text until the form is submitted. */
-const NumberField = ({
-  error,
-  hint,
-  label,
-  onChange,
-  step,
-  value
-}: {
-  readonly label: string
-  readonly hint: string
-  readonly error: string | undefined
-  readonly step: number | "any"
-  readonly value: string
-  readonly onChange: (value: string) => void
-}) => (
-  <Field label={label} hint={hint} error={error}>
-    {(field) => (
-      <input
-        {...field}
-        type="number"
-        step={step}
-        value={value}
-        onChange={({ target }) => onChange(target.value)}
-      />
-    )}
-  </Field>
-)

@@ -9,6 +9,7 @@ import { Button } from "../../ui/Button.tsx"
 import { Dialog } from "../../ui/Dialog.tsx"
 import { Field } from "../../ui/Field.tsx"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
+import { TextAreaField } from "../../ui/TextField.tsx"
 import { showToast } from "../../ui/Toasts.tsx"
 import { useAction } from "../../ui/useAction.ts"
 import { useFormDraft } from "../../ui/useFormDraft.ts"
@@ -57,23 +58,17 @@ export const NewExamples = ({ onClose, task }: { readonly task: Task; readonly o
             : "Adds these examples to the newest version. An example with an identical input replaces the older one. " +
               "The live release does not change."}
         </p>
-        <Field
+        <TextAreaField
           label="Examples"
           hint={'One JSON object per line, {"input": {…}, "answer": {…}}, or a JSON array of them.'}
           error={parseError ?? exampleError(create.failure)}
-        >
-          {(field) => (
-            <textarea
-              {...field}
-              className="code"
-              rows={10}
-              required
-              spellCheck={false}
-              value={text}
-              onChange={({ target }) => draft.set({ text: target.value })}
-            />
-          )}
-        </Field>
+          className="code"
+          rows={10}
+          required
+          spellCheck={false}
+          value={text}
+          onChange={(text) => draft.set({ text })}
+        />
         <Field label="Or upload a file">
           {(field) => (
             <input

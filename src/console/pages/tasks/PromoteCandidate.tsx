@@ -10,7 +10,7 @@ import { Button } from "../../ui/Button.tsx"
 import { Dialog } from "../../ui/Dialog.tsx"
 import { fieldError } from "../../ui/Failure.ts"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
-import { Field } from "../../ui/Field.tsx"
+import { NumberField, TextAreaField } from "../../ui/TextField.tsx"
 import { useAction } from "../../ui/useAction.ts"
 import { useFormDraft } from "../../ui/useFormDraft.ts"
 import { type ComparedReleases, ReleaseLabel } from "./ComparedSides.tsx"
@@ -132,41 +132,30 @@ const PromotionDialog = ({
           </label>
         </fieldset>
         {isCanary ? (
-          <Field
+          <NumberField
             label="Percentage of the runs, as a canary"
             hint="0.1 to 99."
             error={fieldError(action.failure, "share")}
-          >
-            {(field) => (
-              <input
-                {...field}
-                className="short"
-                type="number"
-                min={0.1}
-                max={99}
-                step="any"
-                value={percent}
-                onChange={({ target }) => draft.set({ percent: target.value })}
-              />
-            )}
-          </Field>
+            className="short"
+            min={0.1}
+            max={99}
+            value={percent}
+            onChange={(percent) => draft.set({ percent })}
+          />
         ) : task === undefined || task.canary_release_id === null ? null : (
           <p className="notice warn">This ends the canary that is running.</p>
         )}
         <FailureNotice failure={action.failure} />
         {canForce ? (
-          <Field label="Reason to promote it nevertheless" hint="Kept in the audit log.">
-            {(field) => (
-              <textarea
-                {...field}
-                rows={2}
-                required
-                maxLength={4_000}
-                value={reason}
-                onChange={({ target }) => draft.set({ reason: target.value })}
-              />
-            )}
-          </Field>
+          <TextAreaField
+            label="Reason to promote it nevertheless"
+            hint="Kept in the audit log."
+            rows={2}
+            required
+            maxLength={4_000}
+            value={reason}
+            onChange={(reason) => draft.set({ reason })}
+          />
         ) : null}
         <div className="dialog-actions">
           <Button onClick={onClose}>Cancel</Button>

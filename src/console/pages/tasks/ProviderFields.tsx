@@ -1,7 +1,8 @@
 import type { AnthropicProvider, OpenAiProvider } from "../../../domain/tasks/Provider.ts"
+import { Checkbox } from "../../ui/Checkbox.tsx"
 import { type Failure, fieldError } from "../../ui/Failure.ts"
-import { Field } from "../../ui/Field.tsx"
 import { SelectField } from "../../ui/Select.tsx"
+import { NumberField, TextAreaField, TextField } from "../../ui/TextField.tsx"
 import type { ProviderDraft } from "./TaskDraft.ts"
 
 const kinds: ReadonlyArray<readonly [ProviderDraft["kind"], string, string]> = [
@@ -70,14 +71,18 @@ export const ProviderFields = ({
       </fieldset>
       {provider.kind === "examples" ? (
         <NumberField
-          {...minScore}
-          error={fieldError(failure, minScore.pointer)}
+          className="short"
+          label="Lowest score"
+          hint="0 to 1. A run whose nearest example has a lower score fails. Defaults to 0: every run is answered."
+          error={fieldError(failure, "provider/min_score")}
+          min={0}
+          max={1}
           value={provider.min_score}
           onChange={(min_score) => set({ min_score })}
         />
       ) : (
         <div className="field-pairs">
-          <Field
+          <TextField
             label="Base URL"
             hint={
               provider.kind === "anthropic"
@@ -85,32 +90,23 @@ export const ProviderFields = ({
                 : "For example https://api.openai.com/v1 or https://openrouter.ai/api/v1"
             }
             error={fieldError(failure, "provider/base_url")}
-          >
-            {(field) => (
-              <input
-                {...field}
-                type="url"
-                required={provider.kind === "openai"}
-                maxLength={2_000}
-                spellCheck={false}
-                value={provider.base_url}
-                onChange={({ target }) => set({ base_url: target.value })}
-              />
-            )}
-          </Field>
-          <Field label="Model" error={fieldError(failure, "provider/model")}>
-            {(field) => (
-              <input
-                {...field}
-                required
-                maxLength={200}
-                spellCheck={false}
-                value={provider.model}
-                onChange={({ target }) => set({ model: target.value })}
-              />
-            )}
-          </Field>
-          <Field
+            type="url"
+            required={provider.kind === "openai"}
+            maxLength={2_000}
+            spellCheck={false}
+            value={provider.base_url}
+            onChange={(base_url) => set({ base_url })}
+          />
+          <TextField
+            label="Model"
+            error={fieldError(failure, "provider/model")}
+            required
+            maxLength={200}
+            spellCheck={false}
+            value={provider.model}
+            onChange={(model) => set({ model })}
+          />
+          <TextField
             label="Provider API key"
             hint={
               hasProviderKey
@@ -118,35 +114,23 @@ export const ProviderFields = ({
                 : "Stored encrypted and never shown. Leave empty to send none."
             }
             error={fieldError(failure, "provider/api_key")}
-          >
-            {(field) => (
-              <input
-                {...field}
-                type="password"
-                autoComplete="off"
-                maxLength={4_096}
-                value={provider.api_key}
-                onChange={({ target }) => set({ api_key: target.value })}
-              />
-            )}
-          </Field>
+            type="password"
+            autoComplete="off"
+            maxLength={4_096}
+            value={provider.api_key}
+            onChange={(api_key) => set({ api_key })}
+          />
           {provider.kind === "openai" ? (
             <>
-              <Field
+              <TextField
                 label="Azure API version"
                 hint="Only for the URL of a deployment of Azure OpenAI, such as 2024-10-21."
                 error={fieldError(failure, "provider/azure_api_version")}
-              >
-                {(field) => (
-                  <input
-                    {...field}
-                    maxLength={40}
-                    spellCheck={false}
-                    value={provider.azure_api_version}
-                    onChange={({ target }) => set({ azure_api_version: target.value })}
-                  />
-                )}
-              </Field>
+                maxLength={40}
+                spellCheck={false}
+                value={provider.azure_api_version}
+                onChange={(azure_api_version) => set({ azure_api_version })}
+              />
               <SelectField
                 label="Structured output"
                 error={fieldError(failure, "provider/structured_output")}
@@ -162,8 +146,11 @@ export const ProviderFields = ({
                 onChange={(reasoning_effort) => set({ reasoning_effort })}
               />
               <NumberField
-                {...seed}
-                error={fieldError(failure, seed.pointer)}
+                className="short"
+                label="Seed"
+                hint="A whole number, for servers that have one."
+                error={fieldError(failure, "provider/seed")}
+                step={1}
                 value={provider.seed}
                 onChange={(seed) => set({ seed })}
               />
@@ -177,7 +164,7 @@ export const ProviderFields = ({
               onChange={(tool_output) => set({ tool_output })}
             />
           )}
-          <Field
+          <TextAreaField
             label="Extra headers"
             hint={
               hasProviderHeaders
@@ -185,34 +172,27 @@ export const ProviderFields = ({
                 : "One per line: Name: value. Stored encrypted and never shown."
             }
             error={fieldError(failure, "provider/headers")}
-          >
-            {(field) => (
-              <textarea
-                {...field}
-                rows={2}
-                spellCheck={false}
-                autoComplete="off"
-                value={provider.headers}
-                onChange={({ target }) => set({ headers: target.value })}
-              />
-            )}
-          </Field>
+            rows={2}
+            spellCheck={false}
+            autoComplete="off"
+            value={provider.headers}
+            onChange={(headers) => set({ headers })}
+          />
           {hasProviderHeaders ? (
-            <label className="check">
-              <input
-                type="checkbox"
-                checked={provider.removes_headers}
-                onChange={({ target }) => set({ removes_headers: target.checked })}
-              />
-              <span>Remove the stored headers</span>
-            </label>
+            <Checkbox
+              checked={provider.removes_headers}
+              onChange={(isChecked) => set({ removes_headers: isChecked })}
+            >
+              Remove the stored headers
+            </Checkbox>
           ) : null}
           {numbers.map(({ name, ...number }) => (
             <NumberField
               key={name}
+              className="short"
               {...number}
               {...(provider.kind === "anthropic" ? anthropicNumbers[name] : undefined)}
-              error={fieldError(failure, number.pointer)}
+              error={fieldError(failure, `provider/${name}`)}
               value={provider[name]}
               onChange={(value) => set({ [name]: value })}
             />
@@ -222,60 +202,6 @@ export const ProviderFields = ({
     </>
   )
 }
-
-/** A number that is text until the form is submitted. */
-const NumberField = ({
-  error,
-  hint,
-  label,
-  max,
-  min,
-  onChange,
-  step,
-  value
-}: {
-  readonly label: string
-  readonly hint: string
-  readonly error: ReturnType<typeof fieldError>
-  readonly min: number | undefined
-  readonly max: number | undefined
-  readonly step: number | "any"
-  readonly value: string
-  readonly onChange: (value: string) => void
-}) => (
-  <Field label={label} hint={hint} error={error}>
-    {(field) => (
-      <input
-        {...field}
-        className="short"
-        type="number"
-        min={min}
-        max={max}
-        step={step}
-        value={value}
-        onChange={({ target }) => onChange(target.value)}
-      />
-    )}
-  </Field>
-)
-
-const minScore = {
-  label: "Lowest score",
-  hint: "0 to 1. A run whose nearest example has a lower score fails. Defaults to 0: every run is answered.",
-  pointer: "provider/min_score",
-  min: 0,
-  max: 1,
-  step: "any"
-} as const
-
-const seed = {
-  label: "Seed",
-  hint: "A whole number, for servers that have one.",
-  pointer: "provider/seed",
-  min: undefined,
-  max: undefined,
-  step: 1
-} as const
 
 /** Limits that differ for Anthropic's models. */
 const anthropicNumbers: {
@@ -290,7 +216,6 @@ const numbers = [
     name: "temperature",
     label: "Temperature",
     hint: "0 to 2. Defaults to the server's value.",
-    pointer: "provider/temperature",
     min: 0,
     max: 2,
     step: "any"
@@ -299,7 +224,6 @@ const numbers = [
     name: "top_p",
     label: "Top p",
     hint: "0 to 1: share of the most probable tokens. Defaults to the server's value.",
-    pointer: "provider/top_p",
     min: 0,
     max: 1,
     step: "any"
@@ -308,7 +232,6 @@ const numbers = [
     name: "max_tokens",
     label: "Tokens of an answer",
     hint: "At most, 1 to 1,000,000, reasoning included. Defaults to the server's value.",
-    pointer: "provider/max_tokens",
     min: 1,
     max: 1_000_000,
     step: 1
@@ -335,7 +258,6 @@ const numbers = [
     name: "timeout_seconds",
     label: "Timeout in seconds",
     hint: "1 to 120. Defaults to 60.",
-    pointer: "provider/timeout_seconds",
     min: 1,
     max: 120,
     step: 1

@@ -1,10 +1,11 @@
 import { Result } from "effect"
 import type { FormEvent, ReactNode } from "react"
 import { Button } from "../../ui/Button.tsx"
+import { Checkbox } from "../../ui/Checkbox.tsx"
 import { type Failure, fieldError } from "../../ui/Failure.ts"
-import { Field } from "../../ui/Field.tsx"
 import { JsonField } from "../../ui/JsonField.tsx"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
+import { NumberField, TextAreaField, TextField } from "../../ui/TextField.tsx"
 import { parseJsonObject } from "../../ui/jsonText.ts"
 import type { TaskDraft } from "./TaskDraft.ts"
 import { ProviderFields } from "./ProviderFields.tsx"
@@ -45,52 +46,35 @@ export const TaskForm = ({
   return (
     <form className="stack" onSubmit={submit}>
       <section className="card padded stack" aria-label="Task">
-        <Field label="Name" error={fieldError(failure, "name")}>
-          {(field) => (
-            <input
-              {...field}
-              required
-              maxLength={200}
-              value={draft.name}
-              onChange={({ target }) => set({ name: target.value })}
-            />
-          )}
-        </Field>
-        <Field
+        <TextField
+          label="Name"
+          error={fieldError(failure, "name")}
+          required
+          maxLength={200}
+          value={draft.name}
+          onChange={(name) => set({ name })}
+        />
+        <TextAreaField
           label="Instructions"
           hint="Sent to the model with the input and the answer schema. {{input.name}} inserts a value of the input."
           error={fieldError(failure, "instructions")}
-        >
-          {(field) => (
-            <textarea
-              {...field}
-              rows={4}
-              maxLength={100_000}
-              value={draft.instructions}
-              onChange={({ target }) => set({ instructions: target.value })}
-            />
-          )}
-        </Field>
+          rows={4}
+          maxLength={100_000}
+          value={draft.instructions}
+          onChange={(instructions) => set({ instructions })}
+        />
       </section>
       <section className="card padded stack" aria-label="Sampled runs">
-        <Field
+        <NumberField
           label="Runs sampled for review, in percent"
           hint="Chosen at random. They wait in the review queue until someone gives feedback on them."
           error={fieldError(failure, "review_share")}
-        >
-          {(field) => (
-            <input
-              {...field}
-              className="short"
-              type="number"
-              min={0}
-              max={100}
-              step="any"
-              value={draft.review_percent}
-              onChange={({ target }) => set({ review_percent: target.value })}
-            />
-          )}
-        </Field>
+          className="short"
+          min={0}
+          max={100}
+          value={draft.review_percent}
+          onChange={(review_percent) => set({ review_percent })}
+        />
       </section>
       {schemasLocked ? (
         <p className="notice">
@@ -130,14 +114,9 @@ export const TaskForm = ({
         />
       </section>
       <section className="card padded stack" aria-label="Review of runs">
-        <label>
-          <input
-            type="checkbox"
-            checked={!draft.self_review}
-            onChange={({ target }) => set({ self_review: !target.checked })}
-          />{" "}
+        <Checkbox checked={!draft.self_review} onChange={(isChecked) => set({ self_review: !isChecked })}>
           Corrections are staged by another person than their submitter
-        </label>
+        </Checkbox>
       </section>
       <FailureNotice failure={failure} />
       <div className="dialog-actions">

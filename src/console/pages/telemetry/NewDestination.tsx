@@ -3,6 +3,7 @@ import { type FormEvent, useState } from "react"
 import { ScoreFormat } from "../../../domain/telemetry/TelemetryDestination.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { Button } from "../../ui/Button.tsx"
+import { Checkbox } from "../../ui/Checkbox.tsx"
 import { Dialog } from "../../ui/Dialog.tsx"
 import { fieldError } from "../../ui/Failure.ts"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
@@ -138,32 +139,18 @@ export const NewDestination = ({
           value={scores}
           onChange={(chosen) => draft.set({ scores: chosen })}
         />
-        <label className="check">
-          <input
-            type="checkbox"
-            checked={joinsTraces}
-            onChange={({ target }) => draft.set({ joinsTraces: target.checked })}
-          />
-          <span>
-            Join callers' traces{" "}
-            <span className="quiet">
-              a run continues the trace of its request; otherwise it only links to it
-            </span>
+        <Checkbox checked={joinsTraces} onChange={(isChecked) => draft.set({ joinsTraces: isChecked })}>
+          Join callers' traces{" "}
+          <span className="quiet">
+            a run continues the trace of its request; otherwise it only links to it
           </span>
-        </label>
-        <label className="check">
-          <input
-            type="checkbox"
-            checked={content}
-            onChange={({ target }) => draft.set({ content: target.checked })}
-          />
-          <span>
-            Include content{" "}
-            <span className="quiet">
-              inputs, answers, arguments and results, with secrets redacted; otherwise only metadata
-            </span>
+        </Checkbox>
+        <Checkbox checked={content} onChange={(isChecked) => draft.set({ content: isChecked })}>
+          Include content{" "}
+          <span className="quiet">
+            inputs, answers, arguments and results, with secrets redacted; otherwise only metadata
           </span>
-        </label>
+        </Checkbox>
         <div className="dialog-actions">
           <Button onClick={onClose}>Cancel</Button>
           <Button kind="primary" type="submit" pending={create.pending}>

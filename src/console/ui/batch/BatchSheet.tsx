@@ -5,7 +5,7 @@ import { Button } from "../Button.tsx"
 import { Dialog } from "../Dialog.tsx"
 import type { Failure } from "../Failure.ts"
 import { FailureNotice } from "../FailureNotice.tsx"
-import { Field } from "../Field.tsx"
+import { TextAreaField } from "../TextField.tsx"
 import { ReadingHint } from "../reading/ReadingHint.tsx"
 import { useReading } from "../reading/useReading.ts"
 import type { SelectedRows } from "../selection/useSelection.ts"
@@ -170,17 +170,14 @@ const BatchForm = <Verb extends string>({
       <FailureNotice failure={failure} />
       <form className="sheet-form" data-covers="" onSubmit={(event) => event.preventDefault()}>
         {comment === undefined ? null : (
-          <Field label={comment.label} hint={comment.hint}>
-            {(field) => (
-              <textarea
-                {...field}
-                rows={2}
-                maxLength={4_000}
-                value={comment.text}
-                onChange={(event) => comment.onChange(event.target.value)}
-              />
-            )}
-          </Field>
+          <TextAreaField
+            label={comment.label}
+            hint={comment.hint}
+            rows={2}
+            maxLength={4_000}
+            value={comment.text}
+            onChange={(text) => comment.onChange(text)}
+          />
         )}
         {count === 0 ? (
           <p className="quiet">No {nouns[0]} is selected any more.</p>

@@ -12,6 +12,7 @@ import { compareValues, type Comparison } from "../../../ui/batch/compareValues.
 import { CountedFact, Fact } from "../../../ui/batch/Facts.tsx"
 import { RecordTable } from "../../../ui/batch/RecordTable.tsx"
 import { Button } from "../../../ui/Button.tsx"
+import { Checkbox } from "../../../ui/Checkbox.tsx"
 import { JsonTree } from "../../../ui/JsonTree.tsx"
 import type { SelectedRows } from "../../../ui/selection/useSelection.ts"
 import { Countdown } from "../../../ui/Time.tsx"
@@ -55,14 +56,12 @@ export const ComparedApprovals = ({
         </p>
       )}
       {uncompared.length < 2 ? null : (
-        <label className="check">
-          <input
-            type="checkbox"
-            checked={uncompared.every((id) => known.has(id))}
-            onChange={({ target }) => setKnown(new Set(target.checked ? uncompared : []))}
-          />
-          <span>I know the arguments of all {uncompared.length} that are too large to be compared</span>
-        </label>
+        <Checkbox
+          checked={uncompared.every((id) => known.has(id))}
+          onChange={(isChecked) => setKnown(new Set(isChecked ? uncompared : []))}
+        >
+          I know the arguments of all {uncompared.length} that are too large to be compared
+        </Checkbox>
       )}
       {tools.map(({ comparison, ids, tool, uncompared: large }) => (
         <section key={tool} aria-label={`Arguments of ${tool}`}>
@@ -249,10 +248,9 @@ const LargeArguments = ({
           Show arguments{size}
         </Button>
       )}
-      <label className="check">
-        <input type="checkbox" checked={isKnown} onChange={({ target }) => onKnown(target.checked)} />
-        <span>I know these arguments</span>
-      </label>
+      <Checkbox checked={isKnown} onChange={onKnown}>
+        I know these arguments
+      </Checkbox>
     </div>
   )
 }
