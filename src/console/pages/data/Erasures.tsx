@@ -8,6 +8,7 @@ import { Badge } from "../../ui/Badge.tsx"
 import { ConfirmButton } from "../../ui/ConfirmButton.tsx"
 import { EmptyState } from "../../ui/EmptyState.tsx"
 import { PagedList } from "../../ui/PagedList.tsx"
+import { RadioField } from "../../ui/RadioField.tsx"
 import { Table } from "../../ui/Table.tsx"
 import { TextField } from "../../ui/TextField.tsx"
 import { RelativeTime } from "../../ui/Time.tsx"
@@ -50,27 +51,15 @@ const NewErasure = () => {
   const isComplete = value.trim() !== "" && (subject === "end_user" || name.trim() !== "")
   return (
     <div className="card padded stack">
-      <fieldset className="field">
-        <legend className="legend">The data of</legend>
-        <label className="check">
-          <input
-            type="radio"
-            name="subject"
-            checked={subject === "metadata"}
-            onChange={() => setSubject("metadata")}
-          />
-          runs and sessions with this member of the metadata
-        </label>
-        <label className="check">
-          <input
-            type="radio"
-            name="subject"
-            checked={subject === "end_user"}
-            onChange={() => setSubject("end_user")}
-          />
-          an end user who gave feedback
-        </label>
-      </fieldset>
+      <RadioField
+        legend="The data of"
+        options={[
+          ["metadata", "runs and sessions with this member of the metadata"],
+          ["end_user", "an end user who gave feedback"]
+        ]}
+        value={subject}
+        onChange={setSubject}
+      />
       <div className="field-pairs">
         {subject === "metadata" ? (
           <TextField

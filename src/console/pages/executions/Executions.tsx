@@ -22,6 +22,7 @@ import { FailureNotice } from "../../ui/FailureNotice.tsx"
 import { JsonTree } from "../../ui/JsonTree.tsx"
 import { PagedList } from "../../ui/PagedList.tsx"
 import { PageHeader } from "../../ui/PageHeader.tsx"
+import { RadioField } from "../../ui/RadioField.tsx"
 import { Table } from "../../ui/Table.tsx"
 import { Tabs } from "../../ui/Tabs.tsx"
 import { TextAreaField } from "../../ui/TextField.tsx"
@@ -201,7 +202,7 @@ const Detail = ({
           <div>
             <dt>Resolved</dt>
             <dd>
-              {resolutionTexts[resolution.resolution].label}, by{" "}
+              {resolutions.find(([one]) => one === resolution.resolution)?.[1]}, by{" "}
               <UntrustedText text={resolution.resolved_by.name} />,{" "}
               <AbsoluteTime time={resolution.resolved_at} />
               {resolution.comment === null ? null : (
@@ -237,19 +238,16 @@ const Detail = ({
   )
 }
 
-const resolutionTexts: Record<Resolution, { readonly label: string; readonly hint: string }> = {
-  succeeded: { label: "It was executed and succeeded", hint: "The agent gets this outcome." },
-  failed: { label: "It was executed and failed", hint: "The agent gets this outcome." },
-  not_executed: {
-    label: "It was not executed, and must not be",
-    hint: "Its outcome is a failure. The step is not executed any more."
-  },
-  retry: {
-    label: "Execute it once more",
-    hint: "The next claim gets the next attempt, with the same idempotency key."
-  }
-}
-const resolutions = ["succeeded", "failed", "not_executed", "retry"] as const
+const resolutions: ReadonlyArray<readonly [resolution: Resolution, text: string, explanation: string]> = [
+  ["succeeded", "It was executed and succeeded", "The agent gets this outcome."],
+  ["failed", "It was executed and failed", "The agent gets this outcome."],
+  [
+    "not_executed",
+    "It was not executed, and must not be",
+    "Its outcome is a failure. The step is not executed any more."
+  ],
+  ["retry", "Execute it once more", "The next claim gets the next attempt, with the same idempotency key."]
+]
 
 const ResolveForm = ({
   execution: { claim_id, resolution: last },
@@ -286,18 +284,13 @@ const ResolveForm = ({
     >
       <h2 id="resolve">{last === null ? "What did you find?" : "Replace the resolution"}</h2>
       <FailureNotice failure={resolve.failure} fields={["comment"]} />
-      <fieldset className="choices">
-        <legend className="visually-hidden">Resolution</legend>
-        {resolutions.map((one) => (
-          <label key={one} className="check">
-            <input type="radio" name="resolution" checked={chosen === one} onChange={() => setChosen(one)} />
-            <span>
-              <strong>{resolutionTexts[one].label}</strong>
-              <span className="hint"> {resolutionTexts[one].hint}</span>
-            </span>
-          </label>
-        ))}
-      </fieldset>
+      <RadioField
+        isLegendHidden
+        legend="Resolution"
+        options={resolutions}
+        value={chosen}
+        onChange={setChosen}
+      />
       <TextAreaField
         label="How you know (optional)"
         hint="It is kept with the step and in the audit log."

@@ -8,6 +8,7 @@ import { Table } from "../../ui/Table.tsx"
 import { RelativeTime } from "../../ui/Time.tsx"
 import { showToast } from "../../ui/Toasts.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
+import { Groups } from "./Groups.tsx"
 
 /** The organization's pending invitations, all of them, and whether the service can send any. */
 export const invitationsAtom = Atom.make(
@@ -38,11 +39,7 @@ export const Invitations = () => {
               </td>
               <td data-label="Access">
                 {preset ?? "custom"}
-                {groups.length === 0 ? null : (
-                  <div className="quiet small">
-                    {groups.length === 1 ? "group" : "groups"} {groups.join(", ")}
-                  </div>
-                )}
+                <Groups names={groups} />
               </td>
               <td data-label="Sent">
                 <RelativeTime time={created_at} />

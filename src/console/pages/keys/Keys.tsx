@@ -6,14 +6,12 @@ import type { ApiKey } from "../../../domain/identity/ApiKey.ts"
 import { KeyId } from "../../../domain/Ids.ts"
 import { defineQuery, QueryText } from "../../state/queryState.ts"
 import { useNow } from "../../state/useNow.ts"
-import { PageTitle } from "../../app/PageTitle.tsx"
-import { refresh, useAtomValue } from "../../state/atoms.ts"
+import { refresh } from "../../state/atoms.ts"
 import { pagedAtom } from "../../state/pagedAtom.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { useKeptDialog } from "../../state/keptWork.ts"
 import { useSession } from "../../state/session.ts"
 import { LinkedRecord } from "../../ui/LinkedRecord.tsx"
-import { AsyncContent } from "../../ui/AsyncContent.tsx"
 import { Badge } from "../../ui/Badge.tsx"
 import { Button } from "../../ui/Button.tsx"
 import { ConfirmButton } from "../../ui/ConfirmButton.tsx"
@@ -30,6 +28,7 @@ import { InlineSelect } from "../../ui/Select.tsx"
 import { Tabs } from "../../ui/Tabs.tsx"
 import { RelativeTime, AbsoluteTime } from "../../ui/Time.tsx"
 import { showToast } from "../../ui/Toasts.tsx"
+import { Groups } from "./Groups.tsx"
 import { Invitations, invitationsAtom } from "./Invitations.tsx"
 import { EditKey } from "./EditKey.tsx"
 import { KeepCreatedKeys } from "./KeepCreatedKeys.tsx"
@@ -143,7 +142,23 @@ export default function Keys() {
       </Toolbar>
       <SavedViews list="keys" />
       {linked === undefined ? null : (
-        <LinkedKey id={linked} onClose={() => setQuery({ key: undefined })} onChanged={() => refresh(atom)} />
+        <LinkedRecord
+          title="Selected key"
+          atom={keyAtom(linked)}
+          columns={columns}
+          onClose={() => setQuery({ key: undefined })}
+        >
+          {(key) => (
+            <Row
+              apiKey={key}
+              isLinked
+              onChanged={() => {
+                refresh(keyAtom(linked))
+                refresh(atom)
+              }}
+            />
+          )}
+        </LinkedRecord>
       )}
       <PagedList key={list} atom={atom} itemId={(key) => key.id}>
         {(keys) =>
@@ -191,41 +206,6 @@ export default function Keys() {
 }
 
 const columns = ["Name", "Access", "Status", "Last used", "Created", { name: "Actions", hidden: true }]
-
-/** The key that a link names, above the list: it may be on another page of it, or match none of its filters. */
-const LinkedKey = ({
-  id,
-  onChanged,
-  onClose
-}: {
-  readonly id: KeyId
-  readonly onChanged: () => void
-  readonly onClose: () => void
-}) => {
-  const atom = keyAtom(id)
-  const result = useAtomValue(atom)
-  return (
-    <LinkedRecord title="Selected key" onClose={onClose}>
-      <AsyncContent result={result} atom={atom}>
-        {(key) => (
-          <>
-            <PageTitle parts={[key.name]} />
-            <Table columns={columns}>
-              <Row
-                apiKey={key}
-                isLinked
-                onChanged={() => {
-                  refresh(atom)
-                  onChanged()
-                }}
-              />
-            </Table>
-          </>
-        )}
-      </AsyncContent>
-    </LinkedRecord>
-  )
-}
 
 const Row = ({
   apiKey,
@@ -283,11 +263,7 @@ const Row = ({
             ))}
           </ul>
         </details>
-        {apiKey.groups.length === 0 ? null : (
-          <div className="quiet small">
-            {apiKey.groups.length === 1 ? "group" : "groups"} {apiKey.groups.join(", ")}
-          </div>
-        )}
+        <Groups names={apiKey.groups} />
         {apiKey.allowed_networks === null ? null : (
           <div className="quiet small">from {apiKey.allowed_networks.join(", ")}</div>
         )}

@@ -10,6 +10,7 @@ import { Checkbox } from "../../ui/Checkbox.tsx"
 import { Dialog } from "../../ui/Dialog.tsx"
 import { fieldError } from "../../ui/Failure.ts"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
+import { RadioField } from "../../ui/RadioField.tsx"
 import { TextField } from "../../ui/TextField.tsx"
 import { useAction } from "../../ui/useAction.ts"
 import { useFormDraft } from "../../ui/useFormDraft.ts"
@@ -44,10 +45,10 @@ const Changes = Schema.Struct({
 export const NEW_KEY = "new key"
 
 /** Ways to give the key to the person or system that uses it. */
-const handovers = {
-  show: ["Show it to me", "you hand it over by a secure channel"],
-  mail: ["Invite a person by email", "they get a link that works once, and the key when they accept"]
-} as const
+const handovers = [
+  ["show", "Show it to me", "you hand it over by a secure channel"],
+  ["mail", "Invite a person by email", "they get a link that works once, and the key when they accept"]
+] as const
 
 /** A dialog that creates an API key, or invites a person to one, with a preset or with single scopes. It offers only the scopes of the session's own key. */
 export const NewKey = ({
@@ -118,22 +119,12 @@ export const NewKey = ({
           value={name}
           onChange={(name) => draft.set({ name })}
         />
-        <fieldset className="field">
-          <legend className="legend">How they get the key</legend>
-          {(["show", "mail"] as const).map((one) => (
-            <label key={one} className="check">
-              <input
-                type="radio"
-                name="handover"
-                checked={handover === one}
-                onChange={() => draft.set({ handover: one })}
-              />
-              <span>
-                <strong>{handovers[one][0]}</strong> <span className="quiet">{handovers[one][1]}</span>
-              </span>
-            </label>
-          ))}
-        </fieldset>
+        <RadioField
+          legend="How they get the key"
+          options={handovers}
+          value={handover}
+          onChange={(one) => draft.set({ handover: one })}
+        />
         {isByMail && hasNoMail ? (
           <p className="notice warn">
             This installation has no mail server, so nobody can be invited by email. The operator configures
@@ -152,39 +143,21 @@ export const NewKey = ({
             onChange={(email) => draft.set({ email })}
           />
         ) : null}
-        <fieldset className="field">
-          <legend className="legend">Access</legend>
-          {grantable.map((one) => (
-            <label key={one} className="check">
-              <input
-                type="radio"
-                name="preset"
-                checked={access === one}
-                onChange={() => draft.set({ access: one })}
-              />
-              <span>
-                <strong>{one}</strong> <span className="quiet">{purposes[one]}</span>
-              </span>
-            </label>
-          ))}
-          <label className="check">
-            <input
-              type="radio"
-              name="preset"
-              checked={preset === undefined}
-              // A start for scopes that differ little from the chosen preset.
-              onChange={() =>
-                draft.set({
-                  access: "custom",
-                  ...(preset === undefined ? {} : { scopes: presetScopes(preset) })
-                })
-              }
-            />
-            <span>
-              <strong>custom</strong> <span className="quiet">scopes that you choose</span>
-            </span>
-          </label>
-        </fieldset>
+        <RadioField
+          legend="Access"
+          options={[
+            ...grantable.map((one) => [one, one, purposes[one]] as const),
+            ["custom", "custom", "scopes that you choose"]
+          ]}
+          value={access}
+          onChange={(chosen) =>
+            draft.set({
+              access: chosen,
+              // A start for scopes that differ little from the preset that was chosen.
+              ...(chosen === "custom" && preset !== undefined ? { scopes: presetScopes(preset) } : {})
+            })
+          }
+        />
         {preset === undefined ? (
           <fieldset className="field">
             <legend className="legend">Scopes</legend>

@@ -3,7 +3,6 @@ import { Atom } from "effect/reactivity"
 import { useState } from "react"
 import { type Person, PersonStatus } from "../../../api/console/People.ts"
 import { KeyId } from "../../../domain/Ids.ts"
-import { PageTitle } from "../../app/PageTitle.tsx"
 import { Link } from "../../app/router.tsx"
 import { refresh, useAtomValue } from "../../state/atoms.ts"
 import { consoleClient } from "../../state/consoleClient.ts"
@@ -11,7 +10,6 @@ import { pagedAtom } from "../../state/pagedAtom.ts"
 import { defineQuery, QueryText } from "../../state/queryState.ts"
 import { useSession } from "../../state/session.ts"
 import { LinkedRecord } from "../../ui/LinkedRecord.tsx"
-import { AsyncContent } from "../../ui/AsyncContent.tsx"
 import { Badge } from "../../ui/Badge.tsx"
 import { ConfirmButton } from "../../ui/ConfirmButton.tsx"
 import { EmptyState } from "../../ui/EmptyState.tsx"
@@ -26,6 +24,7 @@ import { Toolbar } from "../../ui/Toolbar.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { useLinkedRow } from "../../ui/useLinkedRow.ts"
 import { useQueryState } from "../../ui/useQueryState.ts"
+import { Groups } from "./Groups.tsx"
 import { KeepCreatedKeys } from "./KeepCreatedKeys.tsx"
 
 const statuses = [...PersonStatus.literals, "all"] as const
@@ -113,11 +112,23 @@ export default function People() {
         />
       </Toolbar>
       {person === undefined ? null : (
-        <LinkedPerson
-          id={person}
+        <LinkedRecord
+          title="Selected person"
+          atom={personAtom(person)}
+          columns={columns}
           onClose={() => setQuery({ person: undefined })}
-          onChanged={() => refresh(atom)}
-        />
+        >
+          {(found) => (
+            <Row
+              person={found}
+              isLinked
+              onChanged={() => {
+                refresh(personAtom(person))
+                refresh(atom)
+              }}
+            />
+          )}
+        </LinkedRecord>
       )}
       <PagedList key={list} atom={atom} itemId={({ id }) => id}>
         {(people) =>
@@ -150,41 +161,6 @@ const columns = [
   "Created keys",
   { name: "Actions", hidden: true }
 ]
-
-/** The person that a link names, above the list: they may be on another page of it, or match none of its filters. */
-const LinkedPerson = ({
-  id,
-  onChanged,
-  onClose
-}: {
-  readonly id: KeyId
-  readonly onChanged: () => void
-  readonly onClose: () => void
-}) => {
-  const atom = personAtom(id)
-  const result = useAtomValue(atom)
-  return (
-    <LinkedRecord title="Selected person" onClose={onClose}>
-      <AsyncContent result={result} atom={atom}>
-        {(person) => (
-          <>
-            <PageTitle parts={[person.name]} />
-            <Table columns={columns}>
-              <Row
-                person={person}
-                isLinked
-                onChanged={() => {
-                  refresh(atom)
-                  onChanged()
-                }}
-              />
-            </Table>
-          </>
-        )}
-      </AsyncContent>
-    </LinkedRecord>
-  )
-}
 
 const StatusBadge = ({ person: { blocked_by, status } }: { readonly person: Person }) => {
   switch (status) {
@@ -235,11 +211,7 @@ const Row = ({
       </td>
       <td data-label="Access">
         {preset ?? "several presets"}
-        {groups.length === 0 ? null : (
-          <div className="quiet small">
-            {groups.length === 1 ? "group" : "groups"} {groups.join(", ")}
-          </div>
-        )}
+        <Groups names={groups} />
       </td>
       <td>
         <StatusBadge person={person} />

@@ -4,6 +4,7 @@ import type { HoldOut } from "../../../domain/tasks/HoldOut.ts"
 import type { JsonSchema } from "../../../domain/tasks/Task.ts"
 import { Checkbox } from "../../ui/Checkbox.tsx"
 import { type Failure, fieldError } from "../../ui/Failure.ts"
+import { RadioField } from "../../ui/RadioField.tsx"
 import { SelectField } from "../../ui/Select.tsx"
 import { NumberField, TextAreaField, TextField } from "../../ui/TextField.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
@@ -54,22 +55,12 @@ export const ComparisonOptions = ({
   const fields = fieldsOf(answer_schema)
   return (
     <div className="stack">
-      <fieldset className="field">
-        <legend className="legend">Hold-out</legend>
-        {holdOuts.map(([kind, name, meaning]) => (
-          <label key={kind} className="check">
-            <input
-              type="radio"
-              name="hold_out"
-              checked={draft.hold_out === kind}
-              onChange={() => set({ hold_out: kind })}
-            />
-            <span>
-              <strong>{name}</strong> <span className="quiet">{meaning}</span>
-            </span>
-          </label>
-        ))}
-      </fieldset>
+      <RadioField
+        legend="Hold-out"
+        options={holdOuts}
+        value={draft.hold_out}
+        onChange={(hold_out) => set({ hold_out })}
+      />
       {draft.hold_out === "benchmark" ? (
         <TextField
           label="Dataset version of the benchmark"

@@ -10,6 +10,7 @@ import { Button } from "../../ui/Button.tsx"
 import { Dialog } from "../../ui/Dialog.tsx"
 import { fieldError } from "../../ui/Failure.ts"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
+import { RadioField } from "../../ui/RadioField.tsx"
 import { NumberField, TextAreaField } from "../../ui/TextField.tsx"
 import { useAction } from "../../ui/useAction.ts"
 import { useFormDraft } from "../../ui/useFormDraft.ts"
@@ -110,27 +111,15 @@ const PromotionDialog = ({
             . Run a new comparison to know which one is better.
           </p>
         )}
-        <fieldset className="field">
-          <legend className="legend">It answers</legend>
-          <label className="check">
-            <input
-              type="radio"
-              name="role"
-              checked={!isCanary}
-              onChange={() => draft.set({ role: "live" })}
-            />
-            all new runs, as the live release
-          </label>
-          <label className="check">
-            <input
-              type="radio"
-              name="role"
-              checked={isCanary}
-              onChange={() => draft.set({ role: "canary" })}
-            />
-            a share of them, as a canary
-          </label>
-        </fieldset>
+        <RadioField
+          legend="It answers"
+          options={[
+            ["live", "all new runs, as the live release"],
+            ["canary", "a share of them, as a canary"]
+          ]}
+          value={isCanary ? "canary" : "live"}
+          onChange={(role) => draft.set({ role })}
+        />
         {isCanary ? (
           <NumberField
             label="Percentage of the runs, as a canary"

@@ -1,6 +1,7 @@
 import type { AnthropicProvider, OpenAiProvider } from "../../../domain/tasks/Provider.ts"
 import { Checkbox } from "../../ui/Checkbox.tsx"
 import { type Failure, fieldError } from "../../ui/Failure.ts"
+import { RadioField } from "../../ui/RadioField.tsx"
 import { SelectField } from "../../ui/Select.tsx"
 import { NumberField, TextAreaField, TextField } from "../../ui/TextField.tsx"
 import type { ProviderDraft } from "./TaskDraft.ts"
@@ -53,22 +54,12 @@ export const ProviderFields = ({
   const set = (change: Partial<ProviderDraft>) => onChange({ ...provider, ...change })
   return (
     <>
-      <fieldset className="field">
-        <legend className="legend">Provider</legend>
-        {kinds.map(([kind, name, meaning]) => (
-          <label key={kind} className="check">
-            <input
-              type="radio"
-              name="provider"
-              checked={provider.kind === kind}
-              onChange={() => set({ kind })}
-            />
-            <span>
-              <strong>{name}</strong> <span className="quiet">{meaning}</span>
-            </span>
-          </label>
-        ))}
-      </fieldset>
+      <RadioField
+        legend="Provider"
+        options={kinds}
+        value={provider.kind}
+        onChange={(kind) => set({ kind })}
+      />
       {provider.kind === "examples" ? (
         <NumberField
           className="short"
