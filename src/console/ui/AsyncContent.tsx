@@ -3,26 +3,25 @@ import { AsyncResult, type Atom } from "effect/reactivity"
 import type { ReactNode } from "react"
 import { Link, usePath } from "../app/router.tsx"
 import { matchRoute } from "../app/routes.ts"
-import { refresh } from "../state/atoms.ts"
+import { refresh, useAtomValue } from "../state/atoms.ts"
 import { Button } from "./Button.tsx"
 import { failureOfCause } from "./Failure.ts"
 import { FailureNotice } from "./FailureNotice.tsx"
 import { Skeleton } from "./Skeleton.tsx"
 
-/** Renders an async result: a skeleton while it loads, an error with a retry button, or the value. */
+/** Renders the result of an atom: a skeleton while it loads, an error with a retry button, or the value. */
 export const AsyncContent = <A, E>({
   atom,
   children,
-  notFound,
-  result
+  notFound
 }: {
-  readonly result: AsyncResult.AsyncResult<A, E>
-  /** The atom that "Try again" refreshes. */
+  /** "Try again" refreshes it. */
   readonly atom: Atom.Atom<AsyncResult.AsyncResult<A, E>>
   /** The content instead of the error if the record does not exist. */
   readonly notFound?: ReactNode
   readonly children: (value: A) => ReactNode
 }) => {
+  const result = useAtomValue(atom)
   const value = AsyncResult.value(result)
   const cause = AsyncResult.cause(result)
   const failure = Option.isSome(cause) ? failureOfCause(cause.value) : undefined

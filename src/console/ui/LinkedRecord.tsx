@@ -1,7 +1,6 @@
 import type { AsyncResult, Atom } from "effect/reactivity"
 import type { ReactNode } from "react"
 import { PageTitle } from "../app/PageTitle.tsx"
-import { useAtomValue } from "../state/atoms.ts"
 import { AsyncContent } from "./AsyncContent.tsx"
 import { Button } from "./Button.tsx"
 import { Table, type TableColumn } from "./Table.tsx"
@@ -31,7 +30,7 @@ export const LinkedRecord = <A extends { readonly name: string }, E>({
         Close
       </Button>
     </div>
-    <AsyncContent result={useAtomValue(atom)} atom={atom}>
+    <AsyncContent atom={atom}>
       {(record) => (
         <>
           <PageTitle parts={[record.name]} />

@@ -7,7 +7,7 @@ import { describeProgress } from "../../../domain/approvals/Quorum.ts"
 import type { ApprovalId, GrantId } from "../../../domain/Ids.ts"
 import { Link, navigate } from "../../app/router.tsx"
 import { advanceAtom } from "../../state/advance.ts"
-import { refresh, registry, useAtomValue } from "../../state/atoms.ts"
+import { refresh, registry } from "../../state/atoms.ts"
 import { applyApproval, type InboxState } from "../../state/inbox.ts"
 import { consoleClient } from "../../state/consoleClient.ts"
 import { apiClient } from "../../state/apiClient.ts"
@@ -62,13 +62,8 @@ interface DetailProps {
 
 /** One approval: the requested tool call with its arguments, the deadline, and the decision or the form for it. */
 export default function ApprovalDetail(props: DetailProps) {
-  const result = useAtomValue(itemAtom(props.id))
   return (
-    <AsyncContent
-      result={result}
-      atom={itemAtom(props.id)}
-      notFound={<UnknownApproval onBack={props.onBack} />}
-    >
+    <AsyncContent atom={itemAtom(props.id)} notFound={<UnknownApproval onBack={props.onBack} />}>
       {(item) => <LoadedApproval {...props} item={item} />}
     </AsyncContent>
   )

@@ -63,7 +63,7 @@ export const RequestSection = ({ approval }: { readonly approval: Approval }) =>
     session === undefined || session === null ? undefined : metadataValues(session.metadata)[0]
   )
   return (
-    <AsyncContent result={result} atom={atom}>
+    <AsyncContent atom={atom}>
       {(context) => <LoadedRequest approval={approval} context={context} />}
     </AsyncContent>
   )

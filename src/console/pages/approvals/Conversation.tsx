@@ -39,7 +39,7 @@ export const Conversation = ({
   }, [atom, newest, shown])
   const canSend = useSession().scopes.includes("approvals.decide") && status === "pending"
   return (
-    <AsyncContent result={result} atom={atom}>
+    <AsyncContent atom={atom}>
       {(messages) =>
         messages.length === 0 && !canSend ? null : (
           <section aria-label="Messages">

@@ -1,6 +1,5 @@
 import type { Approval } from "../../../domain/approvals/Approval.ts"
 import { Link } from "../../app/router.tsx"
-import { useAtomValue } from "../../state/atoms.ts"
 import { approvalAnswersAtom } from "../../state/reviewers.ts"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
@@ -10,7 +9,7 @@ import { ModelAnswer } from "../reviewers/AnswerRecord.tsx"
 export const ReviewerSection = ({ approval_id }: Pick<Approval, "approval_id">) => {
   const atom = approvalAnswersAtom(approval_id)
   return (
-    <AsyncContent result={useAtomValue(atom)} atom={atom}>
+    <AsyncContent atom={atom}>
       {(found) =>
         found.length === 0 ? null : (
           <section aria-label="Reviewer models">

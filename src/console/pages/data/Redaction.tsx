@@ -47,7 +47,7 @@ export const Redaction = () => {
     <section className="stack" aria-labelledby="redaction">
       <h2 id="redaction">Redaction</h2>
       {current === undefined ? (
-        <AsyncContent result={result} atom={redactionAtom}>
+        <AsyncContent atom={redactionAtom}>
           {(settings) => <Rules key="waiting" settings={settings} />}
         </AsyncContent>
       ) : (

@@ -31,7 +31,7 @@ export const Retention = () => {
     <section className="stack" aria-labelledby="retention">
       <h2 id="retention">Retention</h2>
       {current === undefined ? (
-        <AsyncContent result={result} atom={retentionAtom}>
+        <AsyncContent atom={retentionAtom}>
           {(settings) => <Days key="waiting" settings={settings} />}
         </AsyncContent>
       ) : (

@@ -1,4 +1,3 @@
-import { useAtomValue } from "../../state/atoms.ts"
 import { useRefreshing } from "../../state/useRefreshing.ts"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
 import { PageHeader } from "../../ui/PageHeader.tsx"
@@ -7,14 +6,13 @@ import { endpointsAtom } from "./Endpoints.tsx"
 
 /** The deliveries of all webhook endpoints. */
 export default function AllDeliveries() {
-  const result = useAtomValue(endpointsAtom)
   useRefreshing(endpointsAtom)
   return (
     <>
       <PageHeader title="Deliveries">
         Events on their way to the webhook endpoints of the organization, for the last 30 days.
       </PageHeader>
-      <AsyncContent result={result} atom={endpointsAtom}>
+      <AsyncContent atom={endpointsAtom}>
         {({ endpoints }) => <DeliveryLog endpoints={endpoints} />}
       </AsyncContent>
     </>

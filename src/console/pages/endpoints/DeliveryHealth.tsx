@@ -1,7 +1,6 @@
 import { DateTime, Effect } from "effect"
 import { Atom } from "effect/reactivity"
 import type { HealthBucket } from "../../../api/Console.ts"
-import { useAtomValue } from "../../state/atoms.ts"
 import { consoleClient } from "../../state/consoleClient.ts"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
 import { Chart } from "../../ui/charts/Chart.tsx"
@@ -15,12 +14,9 @@ const hour = new Intl.DateTimeFormat(undefined, { weekday: "short", hour: "2-dig
 
 /** Charts of a destination's last 48 hours: attempts and failures per hour, and attempt durations. */
 export const DeliveryHealth = ({ id }: { readonly id: string }) => {
-  const result = useAtomValue(healthAtom(id))
   return (
     <section className="card padded" aria-label="Delivery health">
-      <AsyncContent result={result} atom={healthAtom(id)}>
-        {(buckets) => <HealthPlots buckets={buckets} />}
-      </AsyncContent>
+      <AsyncContent atom={healthAtom(id)}>{(buckets) => <HealthPlots buckets={buckets} />}</AsyncContent>
     </section>
   )
 }

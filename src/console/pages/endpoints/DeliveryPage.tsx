@@ -61,9 +61,8 @@ const Loaded = ({
 }) => {
   const atom = detailAtom({ endpoint_id, delivery_id })
   useRefreshing(atom)
-  const result = useAtomValue(atom)
   return (
-    <AsyncContent result={result} atom={atom}>
+    <AsyncContent atom={atom}>
       {(detail) => <Detail detail={detail} onChange={() => refresh(atom)} />}
     </AsyncContent>
   )

@@ -53,12 +53,7 @@ export default function Endpoint({ params }: PageProps) {
     }, REFRESH_INTERVAL_MS)
     return () => clearInterval(timer)
   }, [id])
-  if (known === undefined)
-    return (
-      <AsyncContent result={result} atom={endpointsAtom}>
-        {() => null}
-      </AsyncContent>
-    )
+  if (known === undefined) return <AsyncContent atom={endpointsAtom}>{() => null}</AsyncContent>
   const endpoint = known.endpoints.find((one) => one.id === id)
   return endpoint === undefined ? (
     <EmptyState title="Endpoint not found">

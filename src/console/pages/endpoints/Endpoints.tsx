@@ -39,7 +39,6 @@ export const endpointsAtom = Atom.make(apiClient.notificationEndpoints.list())
 /** The webhook endpoints of the organization, and whether email notifications are enabled. */
 export default function Endpoints() {
   const can = useCan()
-  const result = useAtomValue(endpointsAtom)
   useRefreshing(endpointsAtom)
   const healths = Option.getOrUndefined(AsyncResult.value(useAtomValue(endpointHealthAtom)))
   useRefreshing(endpointHealthAtom)
@@ -65,7 +64,7 @@ export default function Endpoints() {
       >
         Webhook endpoints that receive approval events. Deliveries are signed, retried, and can be replayed.
       </PageHeader>
-      <AsyncContent result={result} atom={endpointsAtom}>
+      <AsyncContent atom={endpointsAtom}>
         {({ email_notifier, endpoints }) => (
           <div className="stack">
             {endpoints.length === 0 ? (

@@ -7,7 +7,7 @@ import { Link, navigate } from "../../app/router.tsx"
 import type { PageProps } from "../../app/routes.ts"
 import { refreshAlerts } from "../../state/alerts.ts"
 import { apiClient } from "../../state/apiClient.ts"
-import { refresh, useAtomValue } from "../../state/atoms.ts"
+import { refresh } from "../../state/atoms.ts"
 import { pagedAtom } from "../../state/pagedAtom.ts"
 import { defineQuery } from "../../state/queryState.ts"
 import { useKeptText } from "../../state/keptWork.ts"
@@ -146,7 +146,7 @@ const OneExecution = ({ id }: { readonly id: ClaimId }) => {
       <p>
         <Link to="/executions">← All executions</Link>
       </p>
-      <AsyncContent result={useAtomValue(atom)} atom={atom}>
+      <AsyncContent atom={atom}>
         {(execution) => <Detail execution={execution} onResolved={() => refresh(atom)} />}
       </AsyncContent>
     </div>

@@ -26,7 +26,7 @@ export default function EndUserFeedback() {
         that your server gives them.
       </PageHeader>
       {current === undefined ? (
-        <AsyncContent result={result} atom={settingsAtom}>
+        <AsyncContent atom={settingsAtom}>
           {(settings) => <Origins key="waiting" settings={settings} />}
         </AsyncContent>
       ) : (

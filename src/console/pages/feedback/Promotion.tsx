@@ -4,7 +4,7 @@ import type { PromotionPreview } from "../../../api/Feedback.ts"
 import { type FeedbackId, TaskId } from "../../../domain/Ids.ts"
 import { Link, navigate } from "../../app/router.tsx"
 import type { PageProps } from "../../app/routes.ts"
-import { refresh, useAtomValue } from "../../state/atoms.ts"
+import { refresh } from "../../state/atoms.ts"
 import { promotionPreviewAtom, refreshAfterPromotion } from "../../state/feedback.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { useCan } from "../../state/session.ts"
@@ -34,9 +34,8 @@ export default function Promotion({ params }: PageProps) {
 }
 
 const LoadedPromotion = ({ task }: { readonly task: TaskId }) => {
-  const result = useAtomValue(promotionPreviewAtom(task))
   return (
-    <AsyncContent result={result} atom={promotionPreviewAtom(task)}>
+    <AsyncContent atom={promotionPreviewAtom(task)}>
       {(preview) => <Preview task={task} preview={preview} />}
     </AsyncContent>
   )

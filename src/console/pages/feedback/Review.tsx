@@ -5,7 +5,7 @@ import type { FeedbackDetail, FeedbackRecord } from "../../../domain/tasks/Feedb
 import type { FeedbackId } from "../../../domain/Ids.ts"
 import { Link, navigate } from "../../app/router.tsx"
 import { TaskPageTitle } from "../../app/TaskPageTitle.tsx"
-import { refresh, useAtomValue } from "../../state/atoms.ts"
+import { refresh } from "../../state/atoms.ts"
 import { refreshAfterFeedbackDeletion, refreshAfterReview } from "../../state/feedback.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { useKeptText } from "../../state/keptWork.ts"
@@ -48,12 +48,7 @@ interface ReviewProps {
 /** One feedback entry: the run's input, its answer beside the correction, and the review form. */
 export const Review = (props: ReviewProps) => {
   const atom = detailAtom(props.id)
-  const result = useAtomValue(atom)
-  return (
-    <AsyncContent result={result} atom={atom}>
-      {(detail) => <LoadedFeedback {...props} detail={detail} />}
-    </AsyncContent>
-  )
+  return <AsyncContent atom={atom}>{(detail) => <LoadedFeedback {...props} detail={detail} />}</AsyncContent>
 }
 
 /** The characters of a run's input in a message about a correction of it. */

@@ -5,7 +5,7 @@ import type { Grant, GrantStatus } from "../../../domain/approvals/Grant.ts"
 import { GrantId } from "../../../domain/Ids.ts"
 import { Link } from "../../app/router.tsx"
 import type { PageProps } from "../../app/routes.ts"
-import { refresh, useAtomValue } from "../../state/atoms.ts"
+import { refresh } from "../../state/atoms.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { pagedAtom } from "../../state/pagedAtom.ts"
 import { useCan } from "../../state/session.ts"
@@ -93,7 +93,7 @@ const OneGrant = ({ id }: { readonly id: GrantId }) => {
         <Link to="/grants">← All grants</Link>
       </p>
       <PageHeader title="Grant" />
-      <AsyncContent result={useAtomValue(atom)} atom={atom}>
+      <AsyncContent atom={atom}>
         {(grant) => (
           <Table columns={columns}>
             <GrantRow grant={grant} onRevoked={() => refresh(atom)} />

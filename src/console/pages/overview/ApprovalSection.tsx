@@ -1,6 +1,5 @@
 import type { ApprovalOverview, OverviewPeriod } from "../../../api/console/Overview.ts"
 import { Link, withQuery } from "../../app/router.tsx"
-import { useAtomValue } from "../../state/atoms.ts"
 import { approvalOverviewAtom } from "../../state/overview.ts"
 import { useRefreshing } from "../../state/useRefreshing.ts"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
@@ -21,14 +20,11 @@ const closedList = (filter: Readonly<Record<string, string | undefined>>): strin
 /** How many approvals wait, and how approvals of the last days were decided. */
 export const ApprovalSection = ({ period }: { readonly period: OverviewPeriod }) => {
   const atom = approvalOverviewAtom(period)
-  const result = useAtomValue(atom)
   useRefreshing(atom, true, OVERVIEW_REFRESH_MS)
   return (
     <section className="stack" aria-label="Approvals">
       <h2>Approvals</h2>
-      <AsyncContent result={result} atom={atom}>
-        {(overview) => <Approvals overview={overview} />}
-      </AsyncContent>
+      <AsyncContent atom={atom}>{(overview) => <Approvals overview={overview} />}</AsyncContent>
     </section>
   )
 }

@@ -1,6 +1,5 @@
 import type { DeliveryOverview, OverviewPeriod } from "../../../api/console/Overview.ts"
 import { Link, withQuery } from "../../app/router.tsx"
-import { useAtomValue } from "../../state/atoms.ts"
 import { deliveryOverviewAtom } from "../../state/overview.ts"
 import { useRefreshing } from "../../state/useRefreshing.ts"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
@@ -21,14 +20,11 @@ const deliveryLog = (filter: Readonly<Record<string, string | undefined>>): stri
 /** How webhooks were delivered, and which endpoints fail. */
 export const DeliverySection = ({ period }: { readonly period: OverviewPeriod }) => {
   const atom = deliveryOverviewAtom(period)
-  const result = useAtomValue(atom)
   useRefreshing(atom, true, OVERVIEW_REFRESH_MS)
   return (
     <section className="stack" aria-label="Webhook deliveries">
       <h2>Webhook deliveries</h2>
-      <AsyncContent result={result} atom={atom}>
-        {(overview) => <Deliveries overview={overview} />}
-      </AsyncContent>
+      <AsyncContent atom={atom}>{(overview) => <Deliveries overview={overview} />}</AsyncContent>
     </section>
   )
 }

@@ -1,6 +1,5 @@
 import type { FeedbackOverview, OverviewPeriod } from "../../../api/console/Overview.ts"
 import { Link, withQuery } from "../../app/router.tsx"
-import { useAtomValue } from "../../state/atoms.ts"
 import { feedbackOverviewAtom } from "../../state/overview.ts"
 import { useCan } from "../../state/session.ts"
 import { useRefreshing } from "../../state/useRefreshing.ts"
@@ -20,14 +19,11 @@ const feedbackList = (filter: Readonly<Record<string, string | undefined>>): str
 /** How much feedback answers got, and how much of it agrees with them. */
 export const FeedbackSection = ({ period }: { readonly period: OverviewPeriod }) => {
   const atom = feedbackOverviewAtom(period)
-  const result = useAtomValue(atom)
   useRefreshing(atom, true, OVERVIEW_REFRESH_MS)
   return (
     <section className="stack" aria-label="Answers">
       <h2>Answers</h2>
-      <AsyncContent result={result} atom={atom}>
-        {(overview) => <Answers overview={overview} />}
-      </AsyncContent>
+      <AsyncContent atom={atom}>{(overview) => <Answers overview={overview} />}</AsyncContent>
     </section>
   )
 }

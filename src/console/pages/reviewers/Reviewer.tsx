@@ -47,9 +47,7 @@ export default function Reviewer({ params }: PageProps) {
 }
 
 const WithRules = (props: { readonly id: TaskId; readonly tab: string | undefined }) => (
-  <AsyncContent result={useAtomValue(rulesAtom)} atom={rulesAtom}>
-    {(rules) => <LoadedReviewer {...props} rules={rules} />}
-  </AsyncContent>
+  <AsyncContent atom={rulesAtom}>{(rules) => <LoadedReviewer {...props} rules={rules} />}</AsyncContent>
 )
 
 const tabs = [
@@ -84,7 +82,7 @@ const LoadedReviewer = ({
       <p>
         <Link to="/reviewers">← All reviewers</Link>
       </p>
-      <AsyncContent result={result} atom={atom}>
+      <AsyncContent atom={atom}>
         {({ figures, reviewer: loaded }) => {
           const isStopped = loaded.state === "stopped"
           const tab: Tab = tabs.find(([name]) => name === wanted)?.[0] ?? "figures"

@@ -40,7 +40,7 @@ export default function Reviewers() {
       >
         Models that answer beside people, and decide only what they have earned.
       </PageHeader>
-      <AsyncContent result={useAtomValue(reviewersAtom)} atom={reviewersAtom}>
+      <AsyncContent atom={reviewersAtom}>
         {(reviewers) =>
           reviewers.length === 0 ? (
             <NoReviewers />

@@ -108,7 +108,7 @@ const SwitchForm = ({
         ])}
       />
       <ReviewerTermsFields draft={draft} onChange={setDraft} />
-      <AsyncContent result={backtest} atom={atom}>
+      <AsyncContent atom={atom}>
         {(result) => <Backtest result={result} isOutdated={!isTested} />}
       </AsyncContent>
       <FailureNotice failure={save.failure} />

@@ -76,7 +76,7 @@ export default function Rules() {
   // Editing starts from a loaded list that is not being refreshed.
   const current = AsyncResult.isSuccess(result) && !result.waiting ? result.value : undefined
   return current === undefined ? (
-    <AsyncContent result={result} atom={rulesAtom}>
+    <AsyncContent atom={rulesAtom}>
       {(rules) => <Editor key="waiting" rules={rules} panel={panel} onPanel={setPanel} />}
     </AsyncContent>
   ) : (

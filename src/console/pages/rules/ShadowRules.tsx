@@ -10,7 +10,7 @@ import {
 } from "../../../domain/approvals/ShadowDifference.ts"
 import { Link } from "../../app/router.tsx"
 import { apiClient } from "../../state/apiClient.ts"
-import { refresh, useAtomValue } from "../../state/atoms.ts"
+import { refresh } from "../../state/atoms.ts"
 import { pagedAtom } from "../../state/pagedAtom.ts"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
 import { Button } from "../../ui/Button.tsx"
@@ -73,7 +73,6 @@ export const ShadowRules = ({
   readonly onEdit: (drafts: ReadonlyArray<RuleDraft>) => void
   readonly onPromoted: (rules: ApprovalRules) => void
 }) => {
-  const result = useAtomValue(shadowAtom)
   return (
     <section className="card rules-panel" aria-labelledby="shadow-rules">
       <div className="card-head">
@@ -85,7 +84,7 @@ export const ShadowRules = ({
           </p>
         </div>
       </div>
-      <AsyncContent result={result} atom={shadowAtom}>
+      <AsyncContent atom={shadowAtom}>
         {(shadow) => (
           <div className="stack padded">
             <p>
@@ -212,10 +211,9 @@ const countText = (steps: number): string =>
 const Differences = ({ revision }: { readonly revision: number }) => {
   const [pair, setPair] = useState<PairName>("")
   const counts = changesAtom(revision)
-  const result = useAtomValue(counts)
   const list = differencesAtom({ revision, pair })
   return (
-    <AsyncContent result={result} atom={counts}>
+    <AsyncContent atom={counts}>
       {({ changes }) => (
         <>
           <div className="row-actions">

@@ -2,7 +2,6 @@ import { Atom } from "effect/reactivity"
 import type { RuleSuggestion } from "../../../api/ApprovalRules.ts"
 import { Link } from "../../app/router.tsx"
 import { apiClient } from "../../state/apiClient.ts"
-import { useAtomValue } from "../../state/atoms.ts"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
 import { Button } from "../../ui/Button.tsx"
 import { EmptyState } from "../../ui/EmptyState.tsx"
@@ -44,7 +43,6 @@ export const Suggestions = ({
   readonly editable: boolean
   readonly onChange: (drafts: ReadonlyArray<RuleDraft>) => void
 }) => {
-  const result = useAtomValue(suggestionsAtom)
   return (
     <section className="card rules-panel" aria-labelledby="suggestions">
       <div className="card-head">
@@ -56,7 +54,7 @@ export const Suggestions = ({
           </p>
         </div>
       </div>
-      <AsyncContent result={result} atom={suggestionsAtom}>
+      <AsyncContent atom={suggestionsAtom}>
         {({ looked_at, suggestions, unread }) => (
           <>
             {suggestions.length === 0 ? (

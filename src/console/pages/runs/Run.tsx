@@ -8,7 +8,6 @@ import { usePageTitle } from "../../app/PageTitle.tsx"
 import { Link, navigate, useQueryParameter } from "../../app/router.tsx"
 import type { PageProps } from "../../app/routes.ts"
 import { apiClient } from "../../state/apiClient.ts"
-import { useAtomValue } from "../../state/atoms.ts"
 import { refreshAfterReview } from "../../state/feedback.ts"
 import { useHasKeptWork } from "../../state/keptWork.ts"
 import { taskAtom } from "../../state/tasks.ts"
@@ -51,12 +50,7 @@ export default function Run({ params }: PageProps) {
 }
 
 const LoadedRun = ({ id }: { readonly id: TraceId }) => {
-  const result = useAtomValue(runAtom(id))
-  return (
-    <AsyncContent result={result} atom={runAtom(id)}>
-      {(run) => <RunView run={run} />}
-    </AsyncContent>
-  )
+  return <AsyncContent atom={runAtom(id)}>{(run) => <RunView run={run} />}</AsyncContent>
 }
 
 const RunView = ({ run }: { readonly run: RunRecord }) => {
@@ -204,11 +198,10 @@ const Properties = ({ run }: { readonly run: RunRecord }) => {
 
 /** The newest feedback on the run. */
 const GivenFeedback = ({ id }: { readonly id: TraceId }) => {
-  const result = useAtomValue(runFeedbackAtom(id))
   return (
     <section className="card padded stack">
       <h2>Feedback</h2>
-      <AsyncContent result={result} atom={runFeedbackAtom(id)}>
+      <AsyncContent atom={runFeedbackAtom(id)}>
         {({ feedback }) =>
           feedback.length === 0 ? (
             <p className="quiet">None yet.</p>
@@ -356,9 +349,8 @@ const Correction = (props: CorrectionProps) =>
 
 const CorrectionOfTask = (props: CorrectionProps) => {
   const atom = taskAtom(props.run.task_id)
-  const result = useAtomValue(atom)
   return (
-    <AsyncContent result={result} atom={atom}>
+    <AsyncContent atom={atom}>
       {({ answer_schema }) => <CorrectionBySchema {...props} schema={answer_schema} />}
     </AsyncContent>
   )
@@ -384,9 +376,8 @@ const FixOfCorrection = ({
   schema
 }: CorrectionProps & { readonly fix: FeedbackId; readonly schema: Schema.Json | undefined }) => {
   const atom = feedbackAtom(fix)
-  const result = useAtomValue(atom)
   return (
-    <AsyncContent result={result} atom={atom}>
+    <AsyncContent atom={atom}>
       {(record) => {
         const { correction, inference_log_id, status } = record
         const isOpen = status === "pending" && inference_log_id === run.trace_id

@@ -1,7 +1,6 @@
 import { type SearchGroup, SearchKind, type SearchResult } from "../../../api/console/Search.ts"
 import { usePageTitle } from "../../app/PageTitle.tsx"
 import { Link, withQuery } from "../../app/router.tsx"
-import { useAtomValue } from "../../state/atoms.ts"
 import { defineQuery, QueryText } from "../../state/queryState.ts"
 import { detailText, foundAtom, foundOfKindAtom, searchKinds } from "../../state/search.ts"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
@@ -55,9 +54,8 @@ export default function SearchPage() {
 
 const AllKinds = ({ text }: { readonly text: string }) => {
   const atom = foundAtom(text)
-  const result = useAtomValue(atom)
   return (
-    <AsyncContent atom={atom} result={result}>
+    <AsyncContent atom={atom}>
       {({ groups, incomplete }) => (
         <div className="stack">
           <p role="status" className={incomplete ? "quiet" : "visually-hidden"}>

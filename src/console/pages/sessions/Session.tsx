@@ -53,12 +53,7 @@ export default function Session({ params }: PageProps) {
 }
 
 const LoadedSession = ({ id }: { readonly id: SessionId }) => {
-  const session = useAtomValue(sessionAtom(id))
-  return (
-    <AsyncContent result={session} atom={sessionAtom(id)}>
-      {(found) => <Timeline id={id} session={found} />}
-    </AsyncContent>
-  )
+  return <AsyncContent atom={sessionAtom(id)}>{(found) => <Timeline id={id} session={found} />}</AsyncContent>
 }
 
 const Timeline = ({ id, session }: { readonly id: SessionId; readonly session: AgentSession }) => {

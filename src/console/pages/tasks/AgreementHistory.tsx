@@ -2,7 +2,6 @@ import { DateTime } from "effect"
 import { Atom } from "effect/reactivity"
 import type { ReleaseAgreement } from "../../../api/console/AgreementHistory.ts"
 import type { TaskId } from "../../../domain/Ids.ts"
-import { useAtomValue } from "../../state/atoms.ts"
 import { consoleClient } from "../../state/consoleClient.ts"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
 import { Chart } from "../../ui/charts/Chart.tsx"
@@ -16,12 +15,7 @@ export const agreementAtom = Atom.family((task_id: TaskId) =>
 /** How the agreement of a task's releases developed: a chart with its table. Nothing while fewer than two releases were compared. */
 export const AgreementHistory = ({ task_id }: { readonly task_id: TaskId }) => {
   const atom = agreementAtom(task_id)
-  const result = useAtomValue(atom)
-  return (
-    <AsyncContent result={result} atom={atom}>
-      {({ releases }) => <History releases={releases} />}
-    </AsyncContent>
-  )
+  return <AsyncContent atom={atom}>{({ releases }) => <History releases={releases} />}</AsyncContent>
 }
 
 let timeFormat: Intl.DateTimeFormat | undefined

@@ -1,6 +1,6 @@
 import type { Canary, CanaryArm } from "../../../domain/tasks/Canary.ts"
 import type { Task } from "../../../domain/tasks/Task.ts"
-import { refresh, useAtomValue } from "../../state/atoms.ts"
+import { refresh } from "../../state/atoms.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { useCan } from "../../state/session.ts"
 import { canaryAtom, releasesAtom, taskAtom } from "../../state/tasks.ts"
@@ -13,10 +13,9 @@ import { formatPercent } from "./Comparisons.tsx"
 
 /** A task's canary: its share of the runs, the feedback on both releases, and buttons to promote and to stop it. */
 export const CanaryPanel = ({ task }: { readonly task: Task }) => {
-  const result = useAtomValue(canaryAtom(task.id))
   return (
     <section className="card padded stack" aria-label="Canary">
-      <AsyncContent result={result} atom={canaryAtom(task.id)}>
+      <AsyncContent atom={canaryAtom(task.id)}>
         {(canary) => <CanaryView task={task} canary={canary} />}
       </AsyncContent>
     </section>

@@ -6,7 +6,7 @@ import { ComparisonId } from "../../../domain/Ids.ts"
 import { Link, navigate } from "../../app/router.tsx"
 import { TaskPageTitle } from "../../app/TaskPageTitle.tsx"
 import type { PageProps } from "../../app/routes.ts"
-import { refresh, useAtomValue } from "../../state/atoms.ts"
+import { refresh } from "../../state/atoms.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { useCan } from "../../state/session.ts"
 import { releasesAtom, taskAtom, useTaskName } from "../../state/tasks.ts"
@@ -47,9 +47,8 @@ export default function Comparison({ params }: PageProps) {
 }
 
 const LoadedComparison = ({ id }: { readonly id: ComparisonId }) => {
-  const result = useAtomValue(comparisonAtom(id))
   return (
-    <AsyncContent result={result} atom={comparisonAtom(id)}>
+    <AsyncContent atom={comparisonAtom(id)}>
       {(comparison) => <ComparisonView comparison={comparison} />}
     </AsyncContent>
   )

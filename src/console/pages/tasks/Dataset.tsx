@@ -7,7 +7,7 @@ import { DatasetId, type ExampleId } from "../../../domain/Ids.ts"
 import { Link, navigate } from "../../app/router.tsx"
 import { TaskPageTitle } from "../../app/TaskPageTitle.tsx"
 import type { PageProps } from "../../app/routes.ts"
-import { refresh, useAtomValue } from "../../state/atoms.ts"
+import { refresh } from "../../state/atoms.ts"
 import { pagedAtom } from "../../state/pagedAtom.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { useCan } from "../../state/session.ts"
@@ -53,10 +53,9 @@ export default function Dataset({ params }: PageProps) {
 }
 
 const LoadedDataset = ({ id }: { readonly id: DatasetId }) => {
-  const result = useAtomValue(datasetAtom(id))
   const [tab, setTab] = useState<"changes" | "examples">()
   return (
-    <AsyncContent result={result} atom={datasetAtom(id)}>
+    <AsyncContent atom={datasetAtom(id)}>
       {(dataset) => {
         const selected = tab ?? (dataset.base_dataset_id === null ? "examples" : "changes")
         return (

@@ -1,7 +1,6 @@
 import { Atom } from "effect/reactivity"
 import type { DatasetId } from "../../../domain/Ids.ts"
 import { Link } from "../../app/router.tsx"
-import { useAtomValue } from "../../state/atoms.ts"
 import { consoleClient } from "../../state/consoleClient.ts"
 import { useCan } from "../../state/session.ts"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
@@ -16,9 +15,8 @@ const changesAtom = Atom.family(({ id, since }: { readonly id: DatasetId; readon
 /** The differences of a dataset version from an earlier one: their number, and the newest of them. */
 export const DatasetDifferences = ({ id, since }: { readonly id: DatasetId; readonly since: DatasetId }) => {
   const atom = changesAtom({ id, since })
-  const result = useAtomValue(atom)
   return (
-    <AsyncContent result={result} atom={atom}>
+    <AsyncContent atom={atom}>
       {({ added, changes, removed, replaced }) => (
         <>
           <p>

@@ -5,7 +5,7 @@ import { TaskId } from "../../../domain/Ids.ts"
 import type { Task } from "../../../domain/tasks/Task.ts"
 import { Link, navigate } from "../../app/router.tsx"
 import type { PageProps } from "../../app/routes.ts"
-import { refresh, useAtomValue } from "../../state/atoms.ts"
+import { refresh } from "../../state/atoms.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { taskAtom, refreshTaskLists } from "../../state/tasks.ts"
 import { EmptyState } from "../../ui/EmptyState.tsx"
@@ -31,12 +31,7 @@ export default function EditTask({ params }: PageProps) {
 }
 
 const LoadedTask = ({ id }: { readonly id: TaskId }) => {
-  const result = useAtomValue(taskAtom(id))
-  return (
-    <AsyncContent result={result} atom={taskAtom(id)}>
-      {(task) => <TaskEditor task={task} />}
-    </AsyncContent>
-  )
+  return <AsyncContent atom={taskAtom(id)}>{(task) => <TaskEditor task={task} />}</AsyncContent>
 }
 
 const TaskEditor = ({ task }: { readonly task: Task }) => {

@@ -84,9 +84,8 @@ const FromRun = ({
   readonly onRun: (run: TraceId | undefined) => void
 }) => {
   const atom = runInputAtom(run)
-  const result = useAtomValue(atom)
   return (
-    <AsyncContent result={result} atom={atom}>
+    <AsyncContent atom={atom}>
       {(input) => <Sides key={run} task={task} from={{ run, input }} onRun={onRun} />}
     </AsyncContent>
   )

@@ -1,7 +1,6 @@
 import { useState } from "react"
 import type { ReleaseChanges as Changes } from "../../../domain/tasks/ReleaseChanges.ts"
 import type { Release } from "../../../domain/tasks/Task.ts"
-import { useAtomValue } from "../../state/atoms.ts"
 import { releaseChangesAtom } from "../../state/tasks.ts"
 import { useCan } from "../../state/session.ts"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
@@ -30,9 +29,8 @@ export const ReleaseChanges = (props: Props) => {
 
 const LoadedChanges = ({ release, releases }: Props) => {
   const atom = releaseChangesAtom(release.id)
-  const result = useAtomValue(atom)
   return (
-    <AsyncContent result={result} atom={atom}>
+    <AsyncContent atom={atom}>
       {(changes) => (
         <div className="stack">
           <p className="quiet small">

@@ -4,7 +4,6 @@ import type {
   ReleaseFeedback
 } from "../../../domain/tasks/FeedbackQuality.ts"
 import type { TaskId } from "../../../domain/Ids.ts"
-import { useAtomValue } from "../../state/atoms.ts"
 import { qualityAtom } from "../../state/runs.ts"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
 import { Chart } from "../../ui/charts/Chart.tsx"
@@ -15,10 +14,9 @@ import { ReleaseLink } from "./ReleaseLink.tsx"
 
 /** Feedback on the task's answers in the last 30 days: a chart by day, and totals by release. */
 export const ReleaseQuality = ({ task_id }: { readonly task_id: TaskId }) => {
-  const result = useAtomValue(qualityAtom(task_id))
   return (
     <section className="card padded stack" aria-label="Feedback by release">
-      <AsyncContent result={result} atom={qualityAtom(task_id)}>
+      <AsyncContent atom={qualityAtom(task_id)}>
         {(quality) => <Quality quality={quality} task_id={task_id} />}
       </AsyncContent>
     </section>

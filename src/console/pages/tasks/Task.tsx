@@ -5,7 +5,6 @@ import type { Task as TaskModel } from "../../../domain/tasks/Task.ts"
 import { PageTitle } from "../../app/PageTitle.tsx"
 import { Link, navigate } from "../../app/router.tsx"
 import type { PageProps } from "../../app/routes.ts"
-import { useAtomValue } from "../../state/atoms.ts"
 import { useCan } from "../../state/session.ts"
 import { taskAtom } from "../../state/tasks.ts"
 import { CopyRecord } from "../../ui/CopyRecord.tsx"
@@ -45,7 +44,6 @@ const allTabs = [
 ] as const
 
 const LoadedTask = ({ id, tab: wanted }: { readonly id: TaskId; readonly tab: string | undefined }) => {
-  const result = useAtomValue(taskAtom(id))
   const can = useCan()
   const tabs = allTabs.filter(
     ([name]) =>
@@ -55,7 +53,7 @@ const LoadedTask = ({ id, tab: wanted }: { readonly id: TaskId; readonly tab: st
   )
   const tab = tabs.find(([name]) => name === wanted)?.[0] ?? "overview"
   return (
-    <AsyncContent result={result} atom={taskAtom(id)}>
+    <AsyncContent atom={taskAtom(id)}>
       {(task) => (
         <div className="stack">
           <PageTitle parts={[task.name]} />

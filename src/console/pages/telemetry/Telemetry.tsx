@@ -2,7 +2,7 @@ import { Effect } from "effect"
 import { Atom } from "effect/reactivity"
 import { useEffect } from "react"
 import type { TelemetryDestination } from "../../../domain/telemetry/TelemetryDestination.ts"
-import { refresh, useAtomValue } from "../../state/atoms.ts"
+import { refresh } from "../../state/atoms.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { useKeptDialog } from "../../state/keptWork.ts"
 import { useCan } from "../../state/session.ts"
@@ -30,11 +30,10 @@ const REFRESH_INTERVAL_MS = 2_500
 /** The telemetry page: the organization's collector, its queue, delivery health and latest batches. */
 export default function Telemetry() {
   const can = useCan()
-  const result = useAtomValue(destinationsAtom)
   const creation = useKeptDialog(NEW_COLLECTOR)
   return (
     <>
-      <AsyncContent result={result} atom={destinationsAtom}>
+      <AsyncContent atom={destinationsAtom}>
         {([destination]) => (
           <div className="stack">
             <PageHeader

@@ -2,7 +2,6 @@ import { Atom } from "effect/reactivity"
 import { useMemo, useState } from "react"
 import type { ComparedItem, InboxApproval } from "../../../../api/Console.ts"
 import type { ApprovalId } from "../../../../domain/Ids.ts"
-import { useAtomValue } from "../../../state/atoms.ts"
 import { consoleClient } from "../../../state/consoleClient.ts"
 import { findObstacle } from "../../../state/findObstacle.ts"
 import { useSession } from "../../../state/session.ts"
@@ -258,7 +257,7 @@ const LargeArguments = ({
 const LoadedArguments = ({ id }: { readonly id: ApprovalId }) => {
   const atom = itemAtom(id)
   return (
-    <AsyncContent result={useAtomValue(atom)} atom={atom}>
+    <AsyncContent atom={atom}>
       {({ approval }) => <JsonTree label="Arguments" value={approval.arguments} />}
     </AsyncContent>
   )

@@ -8,7 +8,6 @@ import { describeProgress } from "../../../../domain/approvals/Quorum.ts"
 import { ApprovalId } from "../../../../domain/Ids.ts"
 import { hasVisibleText } from "../../../../domain/VisibleText.ts"
 import { apiClient } from "../../../state/apiClient.ts"
-import { useAtomValue } from "../../../state/atoms.ts"
 import { consoleClient } from "../../../state/consoleClient.ts"
 import { applyApproval, type InboxState } from "../../../state/inbox.ts"
 import { AsyncContent } from "../../../ui/AsyncContent.tsx"
@@ -49,7 +48,6 @@ export default function DecisionSheet({
   // The compared parts of an approval never change, so they are read once.
   const [opened] = useState(() => selection.pending.map(({ approval_id }) => approval_id).join(" "))
   const atom = comparedAtom(opened)
-  const compared = useAtomValue(atom)
   const isRequired = (decision: Decision) =>
     selection.pending.some(({ require_comment }) => needsComment(require_comment, decision))
   const lacksComment = !hasVisibleText(comment)
@@ -97,7 +95,7 @@ export default function DecisionSheet({
               <EndedApprovals ended={selection.ended} />
             </div>
           )}
-          <AsyncContent result={compared} atom={atom}>
+          <AsyncContent atom={atom}>
             {({ items }) => (
               <ComparedApprovals approvals={approvals} items={items} selection={selection} onOpen={onClose} />
             )}
