@@ -1,7 +1,7 @@
 /** Lists that are loaded page by page. */
 import { Effect, Option, Stream } from "effect"
 import { AsyncResult, Atom } from "effect/reactivity"
-import { registry } from "./atoms.ts"
+import { registry, useAtomValue } from "./atoms.ts"
 
 /** One page of a list. `more`: another page follows. */
 export interface LoadedPage<Item> {
@@ -48,6 +48,17 @@ export const readFirstPage = <Item, E>(
 ): Effect.Effect<ReadonlyArray<Item>, unknown> =>
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- `pagedAtom` made both from one function
   (firstPages.get(atom) ?? Effect.succeed([])) as Effect.Effect<ReadonlyArray<Item>, unknown>
+
+/** The items of the pages that are loaded. */
+export const loadedItems = <Item, E>(result: Atom.PullResult<LoadedPage<Item>, E>): ReadonlyArray<Item> =>
+  Option.match(AsyncResult.value(result), {
+    onNone: () => [],
+    onSome: (pages) => pages.items.flatMap(({ items }) => items)
+  })
+
+/** The items of a list that are loaded, in a component. */
+export const useLoadedItems = <Item, E>(atom: PagedAtom<Item, E>): ReadonlyArray<Item> =>
+  loadedItems(useAtomValue(atom))
 
 /** Loads pages of a list until it has so many items, or all there are. Returns them; after a failure, those before it. */
 export const loadAtLeast = async <Item, E>(

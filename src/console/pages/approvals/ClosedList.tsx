@@ -11,6 +11,7 @@ import {
   toClosedFilter
 } from "../../state/closedApprovals.ts"
 import { inboxAtom } from "../../state/inbox.ts"
+import { useLoadedItems } from "../../state/pagedAtom.ts"
 import { PagedList } from "../../ui/PagedList.tsx"
 import { EmptyState } from "../../ui/EmptyState.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
@@ -39,8 +40,7 @@ export default function ClosedList({
   const [query, setQuery] = useQueryState(closedQuery)
   const search = closedQuery.write("", query)
   const atom = closedPagesAtom(search)
-  const result = useAtomValue(atom)
-  const pages = result._tag === "Success" ? result.value.items.flatMap(({ items }) => items) : []
+  const pages = useLoadedItems(atom)
   return (
     <div className="decided-list">
       <ClosedFilters

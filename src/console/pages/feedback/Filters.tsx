@@ -1,6 +1,6 @@
 import { FeedbackStatus, type Score } from "../../../domain/tasks/Feedback.ts"
 import type { TaskId } from "../../../domain/Ids.ts"
-import { useAtomValue } from "../../state/atoms.ts"
+import { useLoadedItems } from "../../state/pagedAtom.ts"
 import { tasksAtom } from "../../state/tasks.ts"
 import { InlineSelect } from "../../ui/Select.tsx"
 import { feedbackStatuses } from "./feedbackStatuses.ts"
@@ -56,8 +56,7 @@ export const TaskFilter = ({
   readonly task: TaskId | undefined
   readonly onChange: (task: TaskId | undefined) => void
 }) => {
-  const result = useAtomValue(tasksAtom)
-  const tasks = result._tag === "Success" ? result.value.items.flatMap((page) => page.items) : []
+  const tasks = useLoadedItems(tasksAtom)
   return (
     <InlineSelect
       isLabelHidden

@@ -11,7 +11,7 @@ import { refresh, useAtomValue } from "../../state/atoms.ts"
 import { useRefreshing } from "../../state/useRefreshing.ts"
 import { feedbackAtom, type FeedbackList, toFeedbackFilter } from "../../state/feedback.ts"
 import { defineQuery, QueryDay } from "../../state/queryState.ts"
-import { loadAtLeast } from "../../state/pagedAtom.ts"
+import { loadAtLeast, loadedItems } from "../../state/pagedAtom.ts"
 import { useCan } from "../../state/session.ts"
 import { Button } from "../../ui/Button.tsx"
 import { DayField } from "../../ui/DayField.tsx"
@@ -77,12 +77,7 @@ export default function Queue({ params }: PageProps) {
   const pane = useRef<HTMLElement>(null)
   const atom = feedbackAtom(filter)
   const list = useAtomValue(atom)
-  const items =
-    list._tag === "Initial"
-      ? []
-      : list._tag === "Success"
-        ? list.value.items.flatMap((page) => page.items)
-        : []
+  const items = loadedItems(list)
   const selected = isFeedbackId(params["id"]) ? params["id"] : undefined
   const canSelect = can("feedback.write") && (status === "pending" || status === "staged")
   const ids = items.map(({ id }) => id)

@@ -1,5 +1,5 @@
 import type { TaskId } from "../../../domain/Ids.ts"
-import { useAtomValue } from "../../state/atoms.ts"
+import { useLoadedItems } from "../../state/pagedAtom.ts"
 import { useCan } from "../../state/session.ts"
 import { tasksAtom } from "../../state/tasks.ts"
 import { plainLine } from "../../ui/plainLine.ts"
@@ -23,8 +23,7 @@ export const TaskField = (choice: Choice) =>
   )
 
 const Named = (choice: Choice) => {
-  const result = useAtomValue(tasksAtom)
-  const tasks = result._tag === "Success" ? result.value.items.flatMap((page) => page.items) : []
+  const tasks = useLoadedItems(tasksAtom)
   return <Select {...choice} tasks={tasks} />
 }
 

@@ -1,6 +1,6 @@
 import { Record } from "effect"
 import type { ReleaseId, TaskId } from "../../../domain/Ids.ts"
-import { useAtomValue } from "../../state/atoms.ts"
+import { useLoadedItems } from "../../state/pagedAtom.ts"
 import type { QueryState } from "../../state/queryState.ts"
 import { releasesAtom } from "../../state/tasks.ts"
 import { useCan } from "../../state/session.ts"
@@ -120,8 +120,7 @@ const ReleaseFilter = ({
   readonly release: ReleaseId | undefined
   readonly onChoose: (release: ReleaseId | undefined) => void
 }) => {
-  const result = useAtomValue(releasesAtom(task))
-  const releases = result._tag === "Success" ? result.value.items.flatMap((page) => page.items) : []
+  const releases = useLoadedItems(releasesAtom(task))
   return (
     <InlineSelect
       label="Release"

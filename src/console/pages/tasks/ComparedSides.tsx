@@ -5,6 +5,7 @@ import type { Comparison } from "../../../domain/tasks/Comparison.ts"
 import { configurationChanges } from "../../../domain/tasks/ReleaseChanges.ts"
 import type { Release } from "../../../domain/tasks/Task.ts"
 import { useAtomValue } from "../../state/atoms.ts"
+import { useLoadedItems } from "../../state/pagedAtom.ts"
 import { releasesAtom, taskAtom } from "../../state/tasks.ts"
 import { AbsoluteTime } from "../../ui/Time.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
@@ -24,8 +25,7 @@ export interface ComparedReleases {
 /** Finds the releases of a comparison among the task's newest releases. */
 export const useComparedReleases = ({ live_release_id, task_id }: Comparison): ComparedReleases => {
   const task = Option.getOrUndefined(AsyncResult.value(useAtomValue(taskAtom(task_id))))
-  const pages = Option.getOrUndefined(AsyncResult.value(useAtomValue(releasesAtom(task_id))))
-  const releases = pages?.items.flatMap(({ items }) => items) ?? []
+  const releases = useLoadedItems(releasesAtom(task_id))
   return {
     baseline: releases.find(({ id }) => id === live_release_id),
     live: releases.find(({ id }) => id === task?.live_release_id),

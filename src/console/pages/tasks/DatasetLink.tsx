@@ -1,8 +1,6 @@
-import { Option } from "effect"
-import { AsyncResult } from "effect/reactivity"
 import type { DatasetId, TaskId } from "../../../domain/Ids.ts"
 import { Link } from "../../app/router.tsx"
-import { useAtomValue } from "../../state/atoms.ts"
+import { useLoadedItems } from "../../state/pagedAtom.ts"
 import { useCan } from "../../state/session.ts"
 import { datasetsAtom } from "../../state/tasks.ts"
 
@@ -16,8 +14,7 @@ export const DatasetLink = (version: Version) =>
   useCan()("datasets.read") ? <Numbered {...version} /> : <span className="id">{version.id}</span>
 
 const Numbered = ({ id, task }: Version) => {
-  const versions = Option.getOrUndefined(AsyncResult.value(useAtomValue(datasetsAtom(task))))
-  const found = versions?.items.flatMap(({ items }) => items).find((dataset) => dataset.id === id)
+  const found = useLoadedItems(datasetsAtom(task)).find((dataset) => dataset.id === id)
   return (
     <Link to={`/datasets/${id}`}>
       {found === undefined ? <span className="id">{id}</span> : `version ${found.version}`}

@@ -10,6 +10,7 @@ import { apiClient } from "../../state/apiClient.ts"
 import { useAtomValue } from "../../state/atoms.ts"
 import { consoleClient } from "../../state/consoleClient.ts"
 import { useKeptWork } from "../../state/keptWork.ts"
+import { useLoadedItems } from "../../state/pagedAtom.ts"
 import { defineQuery } from "../../state/queryState.ts"
 import { useCan } from "../../state/session.ts"
 import { datasetsAtom, releasesAtom } from "../../state/tasks.ts"
@@ -313,8 +314,7 @@ const SideFields = ({
   readonly onSource: (source: Source) => void
   readonly onData: (data: DatasetId | undefined) => void
 }) => {
-  const releases = useAtomValue(releasesAtom(task.id))
-  const listed = releases._tag === "Success" ? releases.value.items.flatMap((page) => page.items) : []
+  const listed = useLoadedItems(releasesAtom(task.id))
   return (
     <fieldset className="field">
       <legend className="legend">{label}</legend>
@@ -357,8 +357,7 @@ const DatasetChoice = ({
   readonly data: DatasetId | undefined
   readonly onData: (data: DatasetId | undefined) => void
 }) => {
-  const result = useAtomValue(datasetsAtom(task.id))
-  const versions = result._tag === "Success" ? result.value.items.flatMap((page) => page.items) : []
+  const versions = useLoadedItems(datasetsAtom(task.id))
   return (
     <SelectField
       label="Dataset"

@@ -1,8 +1,6 @@
-import { Option } from "effect"
-import { AsyncResult } from "effect/reactivity"
 import type { ReleaseId, TaskId } from "../../../domain/Ids.ts"
 import { Link } from "../../app/router.tsx"
-import { useAtomValue } from "../../state/atoms.ts"
+import { useLoadedItems } from "../../state/pagedAtom.ts"
 import { useCan } from "../../state/session.ts"
 import { releasesAtom } from "../../state/tasks.ts"
 
@@ -16,8 +14,7 @@ export const ReleaseLink = (release: OfTask) =>
   useCan()("tasks.read") ? <Numbered {...release} /> : <span className="id">{release.id}</span>
 
 const Numbered = ({ id, task }: OfTask) => {
-  const pages = Option.getOrUndefined(AsyncResult.value(useAtomValue(releasesAtom(task))))
-  const found = pages?.items.flatMap(({ items }) => items).find((release) => release.id === id)
+  const found = useLoadedItems(releasesAtom(task)).find((release) => release.id === id)
   return (
     <Link to={`/tasks/${task}/releases`}>
       {found === undefined ? <span className="id">{id}</span> : `release ${found.number}`}
