@@ -103,8 +103,12 @@ interface SentRequest {
   readonly isOfConsole: boolean
 }
 
-/** The most characters that are read of a response: an export of a million rows takes minutes. */
+/**
+ * How much of a response is read, and for how long: an export of a million rows takes a minute, also if nothing matches, and each page of it
+ * executes the same statements.
+ */
 const MAX_RESPONSE_CHARACTERS = 50_000
+const MAX_RESPONSE_MILLIS = 3_000
 
 /** The headers of both kinds of request. */
 const headersOf = Effect.fnUntraced(function* (key: Redacted.Redacted) {
@@ -128,10 +132,16 @@ const send = (
       let text = ""
       const decoder = new TextDecoder()
       const isStream = answer.headers.get("content-type")?.startsWith("text/event-stream") === true
-      for await (const chunk of answer.body ?? []) {
-        text += decoder.decode(chunk, { stream: true })
+      const reader = answer.body?.getReader()
+      const deadline = setTimeout(() => void reader?.cancel(), MAX_RESPONSE_MILLIS)
+      for (;;) {
+        const { done = true, value } = (await reader?.read()) ?? {}
+        if (done) break
+        text += decoder.decode(value, { stream: true })
         if (isStream || text.length > MAX_RESPONSE_CHARACTERS) break
       }
+      clearTimeout(deadline)
+      await reader?.cancel()
       // A few operations fail because their receiver is missing.
       const hasFailed = method === "GET" ? answer.status !== 200 : [400, 404, 500].includes(answer.status)
       if (hasFailed) faults.set(target, `${name} ${target}: ${answer.status} ${text}`)

@@ -153,8 +153,14 @@ describe("Invitations", () => {
           const { body, status } = yield* accept(wrong)
           assert.deepStrictEqual([status, body["code"]], [409, "INVITATION_NOT_USABLE"], wrong)
         }
-        const answers = yield* Effect.forEach(Array.from({ length: 10 }), () => accept("x"))
-        assert.strictEqual(answers.at(-1)?.status, 429)
+        // Five per second are answered: a machine that takes 15 seconds for these still refuses some.
+        const answers = yield* Effect.forEach(Array.from({ length: 80 }), () => accept("x"), {
+          concurrency: "unbounded"
+        })
+        assert.include(
+          answers.map(({ status }) => status),
+          429
+        )
       })
     )
   )
