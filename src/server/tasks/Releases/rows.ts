@@ -130,6 +130,12 @@ export const listReleases = (
 const listedRows = rowsOf(Schema.Struct({ ...ReleaseRow.fields, found: Schema.Int }))
 
 /**
+ * The newest releases of a task, by their id, among which the highest number is. The id, which has the time, is made before the task is locked:
+ * concurrent releases may be numbered in another order.
+ */
+const MAX_OUT_OF_ORDER = 100
+
+/**
  * Inserts a release, and returns it with its number. The caller has locked the task, so that numbers are consecutive. `previous`: the live
  * release; null if it is the first of its task.
  */
@@ -149,9 +155,14 @@ export const insertRelease = Effect.fnUntraced(function* (
     ${release.instructions}::text, ${JSON.stringify(release.provider)}::text::json,
     ${release.dataset_id}::text, ${release.comparison_id}::text, ${release.restored_release_id}::text, ${previous}::text,
     ${toDate(release.created_at)}::timestamptz, ${release.created_by.id}::text, ${release.created_by.name}::text
-  FROM releases
-  WHERE org_id = ${org_id}
-    AND task_id = ${release.task_id}
+  FROM (
+    SELECT number
+    FROM releases
+    WHERE org_id = ${org_id}
+      AND task_id = ${release.task_id}
+    ORDER BY release_id DESC
+    LIMIT ${MAX_OUT_OF_ORDER}
+  ) AS newest
   RETURNING number AS count
 `)
   return { ...release, number } satisfies Release
