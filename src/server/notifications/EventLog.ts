@@ -49,6 +49,8 @@ export class EventLog extends Context.Service<
     EventLog,
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
+      // Written out: for a parameter, the plan of a prepared statement expects a tenth of all events.
+      const readLimit = sql.literal(String(MAX_READ_EVENTS))
       const atomically = atomic(sql)
       const clock = yield* StoreClock
       const { keptSince } = yield* Delivery
@@ -86,7 +88,7 @@ export class EventLog extends Context.Service<
                   WHERE org_id = ${org_id}
                     AND position IS NULL
                   ORDER BY position, occurred_at, event_id
-                  LIMIT ${MAX_READ_EVENTS}
+                  LIMIT ${readLimit}
                 ) AS oldest
               ), numbered AS (
                 UPDATE approval_events AS event
@@ -123,7 +125,7 @@ export class EventLog extends Context.Service<
             WHERE org_id = ${org_id}
               AND position > ${after}::bigint
             ORDER BY position
-            LIMIT ${MAX_READ_EVENTS}
+            LIMIT ${readLimit}
           ), found AS (
             SELECT *
             FROM read
