@@ -81,6 +81,22 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("Deletions", (it) =>
             JOIN runs USING (org_id, task_id)
           WHERE runs.trace_id <> feedback.trace_id
         `
+        // Runs are deleted in the order of their ids. While the last one is locked, a deletion cannot end before its service is killed.
+        const unfinished = <A, E, R>(task_id: string, use: Effect.Effect<A, E, R>) =>
+          sql.withTransaction(
+            Effect.andThen(
+              sql`
+                SELECT 1
+                FROM runs
+                WHERE task_id = ${task_id}
+                  AND metadata->>'customer' = 'gone'
+                ORDER BY run_id DESC
+                LIMIT 1
+                FOR SHARE
+              `,
+              use
+            )
+          )
         // Kills the service once a part is deleted, and starts the next one.
         const killAt = Effect.fnUntraced(function* (
           running: Effect.Success<typeof start>,
@@ -99,9 +115,14 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("Deletions", (it) =>
           assert.strictEqual(row?.status, "running", "killed in the middle")
           return yield* start
         })
-        const deletion = yield* first.client.tasks.remove({ params: doomed.params })
-        const second = yield* killAt(first, deletion.id, 400)
-        const third = yield* killAt(second, deletion.id, 1_200)
+        const { deletion, third } = yield* unfinished(
+          doomed.task.id,
+          Effect.gen(function* () {
+            const deletion = yield* first.client.tasks.remove({ params: doomed.params })
+            const second = yield* killAt(first, deletion.id, 400)
+            return { deletion, third: yield* killAt(second, deletion.id, 1_200) }
+          })
+        )
         const done = yield* completed(third.client, deletion.id)
         assert.deepStrictEqual(done.deleted, {
           runs: RUNS + 1,
@@ -112,10 +133,15 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("Deletions", (it) =>
         assert.deepStrictEqual(yield* rowsOfTask(doomed.task.id), {})
         assert.deepInclude(yield* rowsOfTask(kept.task.id), { runs: RUNS + 1, feedback: RUNS + 1 })
 
-        const erasure = yield* third.client.deletions.erase({
-          payload: { metadata_key: "customer", metadata_value: "gone" }
-        })
-        const fourth = yield* killAt(third, erasure.id, 400)
+        const { erasure, fourth } = yield* unfinished(
+          kept.task.id,
+          Effect.gen(function* () {
+            const erasure = yield* third.client.deletions.erase({
+              payload: { metadata_key: "customer", metadata_value: "gone" }
+            })
+            return { erasure, fourth: yield* killAt(third, erasure.id, 400) }
+          })
+        )
         const erased = yield* completed(fourth.client, erasure.id)
         const gone = RUNS - RUNS / 10 + 1
         assert.deepInclude(erased.deleted, { runs: gone, feedback: gone })
