@@ -56,6 +56,10 @@ export const loadedItems = <Item, E>(result: Atom.PullResult<LoadedPage<Item>, E
     onSome: (pages) => pages.items.flatMap(({ items }) => items)
   })
 
+/** Whether another page follows those that are loaded. */
+export const hasMorePages = <Item, E>(result: Atom.PullResult<LoadedPage<Item>, E>): boolean =>
+  Option.exists(AsyncResult.value(result), (pages) => pages.items.at(-1)?.more === true)
+
 /** The items of a list that are loaded, in a component. */
 export const useLoadedItems = <Item, E>(atom: PagedAtom<Item, E>): ReadonlyArray<Item> =>
   loadedItems(useAtomValue(atom))
@@ -66,9 +70,9 @@ export const loadAtLeast = async <Item, E>(
   count: number
 ): Promise<ReadonlyArray<Item>> => {
   for (;;) {
-    const pages = Option.getOrElse(AsyncResult.value(registry.get(atom)), () => ({ items: [] })).items
-    const items = pages.flatMap((page) => page.items)
-    if (items.length >= count || pages.at(-1)?.more !== true) return items
+    const result = registry.get(atom)
+    const items = loadedItems(result)
+    if (items.length >= count || !hasMorePages(result)) return items
     await new Promise<void>((resolve) => {
       const cancel = registry.subscribe(atom, ({ waiting }) => {
         if (waiting) return

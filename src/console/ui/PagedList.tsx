@@ -3,7 +3,7 @@ import { AsyncResult } from "effect/reactivity"
 import { type ReactNode, useEffect, useEffectEvent, useState } from "react"
 import { loadedPages, rememberPages, scrollToStart } from "../app/place.ts"
 import { refresh, registry, useAtomValue } from "../state/atoms.ts"
-import { type PagedAtom, readFirstPage } from "../state/pagedAtom.ts"
+import { hasMorePages, loadedItems, type PagedAtom, readFirstPage } from "../state/pagedAtom.ts"
 import { REFRESH_INTERVAL_MS } from "../state/useRefreshing.ts"
 import { Button } from "./Button.tsx"
 import { failureOfCause } from "./Failure.ts"
@@ -31,14 +31,14 @@ export const PagedList = <Item, E>({
   const cause = Option.getOrUndefined(AsyncResult.cause(result))
   const failure = cause === undefined ? undefined : failureOfCause(cause)
   const pages = value?.items.length ?? 0
-  const hasMore = value?.items.at(-1)?.more === true
+  const hasMore = hasMorePages(result)
   const [wanted] = useState(loadedPages)
   const isRestoring = hasMore && pages < wanted && failure === undefined
   useEffect(() => {
     if (isRestoring && !result.waiting) registry.set(atom, undefined)
   }, [atom, isRestoring, result.waiting])
   if (value === undefined && failure === undefined) return <Skeleton />
-  const items = value?.items.flatMap((page) => page.items) ?? []
+  const items = loadedItems(result)
   return (
     <>
       <FailureNotice failure={failure}>

@@ -154,7 +154,7 @@ export const makeWorkerPool = <E, R>(pool: WorkerPool<E, R>) =>
     }
   })
 
-/** Renews a lease every so often. Ends when another replica has claimed it. */
+/** Renews a lease at an interval. Ends when another replica has claimed it. */
 export const renewLeaseEvery = <E, R>(
   interval: Duration.Input,
   renew: Effect.Effect<boolean, E, R>

@@ -302,6 +302,25 @@ layer(service({ environment: oneAttempt }), { excludeTestServices: true, timeout
       })
     )
 
+    it.effect("the failed deliveries of a period are counted without those shortly before and after it", () =>
+      Effect.gen(function* () {
+        const { endpoint } = yield* seedEndpoint("counted", [noContent])
+        const principal = yield* principalOf("counted")
+        const newest = Date.now() - 1_000 * MINUTE
+        yield* logDeliveries(principal.org_id, endpoint.id, 100, newest)
+        const { countFailed } = yield* ConsoleDeliveries
+        const at = (minutes: number) => DateTime.makeUnsafe(newest - minutes * MINUTE)
+        const count = (period: { readonly since: DateTime.Utc; readonly until?: DateTime.Utc }) =>
+          reading(countFailed({ endpoint_id: endpoint.id, ...period }), principal)
+        assert.deepStrictEqual(yield* count({ since: at(100) }), { failed: 10, is_complete: true })
+        // The 20th to the 50th have failed; the end of the period is not part of it.
+        assert.deepStrictEqual(yield* count({ since: at(49), until: at(9) }), {
+          failed: 4,
+          is_complete: true
+        })
+      })
+    )
+
     it.effect("many failed deliveries are replayed with one audit entry; a repetition changes nothing", () =>
       Effect.gen(function* () {
         const { admin, endpoint, params } = yield* seedEndpoint("replays", [

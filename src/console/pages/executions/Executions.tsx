@@ -1,4 +1,4 @@
-import { Schema } from "effect"
+import { Record, Schema } from "effect"
 import { Atom } from "effect/reactivity"
 import { useState } from "react"
 import type { Execution, ExecutionState, Resolution } from "../../../domain/approvals/Execution.ts"
@@ -202,7 +202,7 @@ const Detail = ({
           <div>
             <dt>Resolved</dt>
             <dd>
-              {resolutions.find(([one]) => one === resolution.resolution)?.[1]}, by{" "}
+              {resolutionTexts[resolution.resolution][0]}, by{" "}
               <UntrustedText text={resolution.resolved_by.name} />,{" "}
               <AbsoluteTime time={resolution.resolved_at} />
               {resolution.comment === null ? null : (
@@ -238,16 +238,16 @@ const Detail = ({
   )
 }
 
-const resolutions: ReadonlyArray<readonly [resolution: Resolution, text: string, explanation: string]> = [
-  ["succeeded", "It was executed and succeeded", "The agent gets this outcome."],
-  ["failed", "It was executed and failed", "The agent gets this outcome."],
-  [
-    "not_executed",
+const resolutionTexts: Record<Resolution, readonly [text: string, explanation: string]> = {
+  succeeded: ["It was executed and succeeded", "The agent gets this outcome."],
+  failed: ["It was executed and failed", "The agent gets this outcome."],
+  not_executed: [
     "It was not executed, and must not be",
     "Its outcome is a failure. The step is not executed any more."
   ],
-  ["retry", "Execute it once more", "The next claim gets the next attempt, with the same idempotency key."]
-]
+  retry: ["Execute it once more", "The next claim gets the next attempt, with the same idempotency key."]
+}
+const resolutions = Record.keys(resolutionTexts).map((one) => [one, ...resolutionTexts[one]] as const)
 
 const ResolveForm = ({
   execution: { claim_id, resolution: last },

@@ -8,7 +8,7 @@ import { Table } from "../../ui/Table.tsx"
 import { RelativeTime } from "../../ui/Time.tsx"
 import { showToast } from "../../ui/Toasts.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
-import { Groups } from "./Groups.tsx"
+import { Groups } from "./KeyFields.tsx"
 
 /** The organization's pending invitations, all of them, and whether the service can send any. */
 export const invitationsAtom = Atom.make(

@@ -10,6 +10,14 @@ interface Props {
   readonly hint: string
 }
 
+/** The groups of a key or a person, under their preset. */
+export const Groups = ({ names }: { readonly names: ReadonlyArray<string> }) =>
+  names.length === 0 ? null : (
+    <div className="quiet small">
+      {names.length === 1 ? "group" : "groups"} {names.join(", ")}
+    </div>
+  )
+
 /** The name of a key. */
 export const KeyNameField = ({ failure, hint, onChange, value }: Props) => (
   <TextField

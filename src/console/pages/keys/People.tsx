@@ -24,7 +24,7 @@ import { Toolbar } from "../../ui/Toolbar.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { useLinkedRow } from "../../ui/useLinkedRow.ts"
 import { useQueryState } from "../../ui/useQueryState.ts"
-import { Groups } from "./Groups.tsx"
+import { Groups } from "./KeyFields.tsx"
 import { KeepCreatedKeys } from "./KeepCreatedKeys.tsx"
 
 const statuses = [...PersonStatus.literals, "all"] as const

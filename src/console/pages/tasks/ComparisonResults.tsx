@@ -1,11 +1,10 @@
-import { Option } from "effect"
-import { AsyncResult, Atom } from "effect/reactivity"
+import { Atom } from "effect/reactivity"
 import { useEffect, useRef } from "react"
 import { type Comparison, ComparisonVerdict } from "../../../domain/tasks/Comparison.ts"
 import { type ComparisonId, ExampleId } from "../../../domain/Ids.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { refresh, registry, useAtomValue } from "../../state/atoms.ts"
-import { pagedAtom } from "../../state/pagedAtom.ts"
+import { hasMorePages, loadedItems, pagedAtom } from "../../state/pagedAtom.ts"
 import { defineQuery } from "../../state/queryState.ts"
 import { EmptyState } from "../../ui/EmptyState.tsx"
 import { PagedList } from "../../ui/PagedList.tsx"
@@ -53,8 +52,8 @@ export const ComparisonResults = ({ comparison }: { readonly comparison: Compari
   const { compared, id, status, summary } = comparison
   const [{ example, verdict }, setQuery] = useQueryState(parameters)
   const atom = resultsAtom({ id, verdict })
-  const list = Option.getOrUndefined(AsyncResult.value(useAtomValue(atom)))
-  const results = list?.items.flatMap(({ items }) => items) ?? []
+  const list = useAtomValue(atom)
+  const results = loadedItems(list)
   const isRunning = status === "running"
   useEffect(() => {
     if (!isRunning) refresh(atom)
@@ -68,7 +67,7 @@ export const ComparisonResults = ({ comparison }: { readonly comparison: Compari
     const next = results[Math.max(to, 0)]
     if (next === undefined) {
       // The next page; the key moves on once it is there.
-      if (list?.items.at(-1)?.more === true) registry.set(atom, undefined)
+      if (hasMorePages(list)) registry.set(atom, undefined)
       return
     }
     isMoving.current = true

@@ -5,6 +5,7 @@ import type { TaskId } from "../../../domain/Ids.ts"
 import type { Task } from "../../../domain/tasks/Task.ts"
 import { Link } from "../../app/router.tsx"
 import { useAtomValue } from "../../state/atoms.ts"
+import { loadedItems } from "../../state/pagedAtom.ts"
 import { tasksAtom } from "../../state/tasks.ts"
 import { EmptyState } from "../../ui/EmptyState.tsx"
 import { FirstRecord } from "../../ui/FirstRecord.tsx"
@@ -25,9 +26,9 @@ export const FirstOfTask = ({
   readonly of: (records: Records, origin: string, task: Task) => Text
   readonly look: () => void
 }) => {
-  const pages = Option.getOrUndefined(AsyncResult.value(useAtomValue(tasksAtom)))
-  if (pages === undefined) return null
-  const tasks = pages.items.flatMap(({ items }) => items)
+  const pages = useAtomValue(tasksAtom)
+  if (Option.isNone(AsyncResult.value(pages))) return null
+  const tasks = loadedItems(pages)
   const task = tasks.find(({ id }) => id === wanted) ?? tasks[0]
   return task === undefined ? (
     <EmptyState title={title}>

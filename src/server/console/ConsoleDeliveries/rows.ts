@@ -241,13 +241,9 @@ export const countFailed = (
 ) =>
   Effect.map(
     countRows.first(sql`
-      SELECT
-        count(*) FILTER (
-          WHERE ${sql.and(conditions(sql, { status: "failed", since, ...(until === undefined ? {} : { until }) }))}
-        )::int AS failed,
-        count(*)::int AS examined
+      SELECT count(*) FILTER (WHERE status = 'failed')::int AS failed, count(*)::int AS examined
       FROM (
-        SELECT status, created_at
+        SELECT status
         FROM deliveries
         WHERE ${sql.and([
           sql`org_id = ${org_id}`,
@@ -256,7 +252,8 @@ export const countFailed = (
           sql`delivery_id >= ${idAt(DateTime.subtractDuration(since, MAX_CLOCK_SKEW))}`,
           ...(until === undefined
             ? []
-            : [sql`delivery_id < ${idAt(DateTime.addDuration(until, MAX_CLOCK_SKEW))}`])
+            : [sql`delivery_id < ${idAt(DateTime.addDuration(until, MAX_CLOCK_SKEW))}`]),
+          ...conditions(sql, until === undefined ? { since } : { since, until })
         ])}
         ORDER BY delivery_id DESC
         LIMIT ${MAX_EXAMINED_DELIVERIES}::int
