@@ -42,7 +42,8 @@ export class AuditLogApi extends HttpApiGroup.make("auditLog")
         OpenApi.annotations({
           identifier: "listAuditEntries",
           summary: "List audit entries",
-          description: "Lists entries, newest first. Filters can be combined."
+          description:
+            "Lists entries, newest first. Filters can be combined. One request with several examines a limited number of entries, so a page can have fewer matches than `limit`, or none: continue until `next_cursor` is null."
         })
       ),
     HttpApiEndpoint.get("export", "/export", {

@@ -9,7 +9,7 @@ import { AuditEntryId, KeyId, type OrgId } from "../../domain/Ids.ts"
 import type { Actor } from "../../domain/identity/Principal.ts"
 import { TimestampFromDate } from "../../domain/Time.ts"
 import { NO_REQUEST, RequestId } from "../observability/RequestId.ts"
-import { findByWords } from "../store/findByWords.ts"
+import { findMatches } from "../store/findMatches.ts"
 import { afterCursor, type Page, rowLimit, sqlDirection, toPage } from "../store/Pagination.ts"
 import { textArray } from "../store/pgArrays.ts"
 import { rowsOf } from "../store/rows.ts"
@@ -95,15 +95,19 @@ export class Audit extends Context.Service<
           const { org_id } = yield* Authorized("approvals.admin")
           const { action, actor_id, cursor, occurred_after, occurred_before, order, target_id, text } =
             request
-          const where = sql.and([
-            sql`org_id = ${org_id}`,
+          // Only the first condition is looked up by an index: entries are examined for the others.
+          const [first, ...others] = [
+            ...(target_id === undefined ? [] : [sql`target_id = ${target_id}`]),
+            ...(actor_id === undefined ? [] : [sql`actor_id = ${actor_id}`]),
             ...(action === undefined
               ? []
               : typeof action === "string"
                 ? [sql`action = ${action}`]
-                : [sql`action = ANY(${textArray(action)}::text[])`]),
-            ...(target_id === undefined ? [] : [sql`target_id = ${target_id}`]),
-            ...(actor_id === undefined ? [] : [sql`actor_id = ${actor_id}`]),
+                : [sql`action = ANY(${textArray(action)}::text[])`])
+          ]
+          const where = sql.and([
+            sql`org_id = ${org_id}`,
+            ...(first === undefined ? [] : [first]),
             ...(occurred_after === undefined
               ? []
               : [sql`entry_id >= ${AuditEntryId.lowerBound(occurred_after)}`]),
@@ -112,14 +116,15 @@ export class Audit extends Context.Service<
               : [sql`entry_id < ${AuditEntryId.lowerBound(occurred_before)}`])
           ])
           const found =
-            text === undefined
+            text === undefined && others.length === 0
               ? undefined
-              : yield* findByWords(sql, {
+              : yield* findMatches(sql, {
                   table: "audit_log",
                   id: "entry_id",
                   text: SEARCHED_TEXT,
                   where,
-                  words: text,
+                  examined: others,
+                  words: text ?? "",
                   order,
                   cursor,
                   limit: rowLimit(request)

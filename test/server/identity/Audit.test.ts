@@ -2,11 +2,12 @@ import { assert, layer } from "@effect/vitest"
 import { DateTime, Effect, Exit, Result, Stream } from "effect"
 import { SqlClient } from "effect/sql"
 import type { AuditEntry } from "../../../src/domain/identity/AuditEntry.ts"
-import { type OrgId, StepId } from "../../../src/domain/Ids.ts"
+import { KeyId, type OrgId, StepId } from "../../../src/domain/Ids.ts"
 import { type VerifiedChain, verifyEntry } from "../../../src/domain/identity/AuditChain.ts"
 import { AuditChain } from "../../../src/server/identity/AuditChain.ts"
 import { Audit } from "../../../src/server/identity/Audit.ts"
 import { deleteExpired } from "../../../src/server/deletion/RowRetention.ts"
+import { MAX_EXAMINED_ROWS } from "../../../src/server/store/findMatches.ts"
 import { atomic } from "../../../src/server/store/transaction.ts"
 import { Organizations } from "../../../src/server/identity/Organizations.ts"
 import { Countersign } from "../../../src/testing/index.ts"
@@ -92,6 +93,31 @@ layer(service(), { excludeTestServices: true })("Audit", (it) => {
       const newest = (yield* entriesOf("words")).map(({ id }) => id)
       assert.deepStrictEqual(all, newest.slice(-all.length).toReversed())
     })
+  )
+
+  it.effect(
+    "a page by several filters examines a limited number of entries, and the next goes on from there",
+    () =>
+      Effect.gen(function* () {
+        const countersign = yield* Countersign
+        const { auditLog } = yield* countersign.client({}, "filters")
+        const org_id = yield* (yield* Organizations).ensure("filters")
+        const now = yield* DateTime.now
+        const actor_id = yield* KeyId.generate
+        const entry = yield* auditRow(org_id, DateTime.subtract(now, { seconds: 1 }))
+        yield* appendRows([{ ...entry, actor_id, actor_name: "Ann" }])
+        yield* appendRows(yield* Effect.replicateEffect(auditRow(org_id, now), MAX_EXAMINED_ROWS))
+        const query = { target_id: entry.target_id, actor_id, action: entry.action }
+        const page = yield* auditLog.list({ query })
+        assert.deepStrictEqual(page.entries, [])
+        const cursor = page.next_cursor ?? assert.fail("no next page")
+        const next = yield* auditLog.list({ query: { ...query, cursor } })
+        assert.deepStrictEqual(
+          next.entries.map(({ id }) => id),
+          [entry.entry_id]
+        )
+        assert.isNull(next.next_cursor)
+      })
   )
 
   it.effect("the log has every change of an endpoint, without its URL or secret", () =>

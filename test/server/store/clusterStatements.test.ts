@@ -88,7 +88,7 @@ const known: Readonly<Record<string, readonly [count: number, reason: string]>> 
   "secrets/MasterKeys.ts": [2, "reseals the secrets of all organizations, by the primary key of each"],
   "secrets/oldSecrets.ts": [1, "counts for the operator"],
   "store/Pagination.ts": [1, "its condition is a fragment that names one"],
-  "store/findByWords.ts": [1, "its condition is a fragment that names one"],
+  "store/findMatches.ts": [1, "its condition is a fragment that names one"],
   "tasks/Comparisons/lease.ts": [2, "candidates: comparisons without a lease"],
   "tasks/Feedback/listFeedback.ts": [1, "its condition is a fragment that names one"],
   "tasks/Runs/insertRuns.ts": [1, "inserts rows, each with its organization, on PostgreSQL only"],

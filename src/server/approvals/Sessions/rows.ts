@@ -8,7 +8,7 @@ import { JsonValue } from "../../../domain/json/JsonValue.ts"
 import { TimestampFromDate } from "../../../domain/Time.ts"
 import { boolArray, textArray, timestamptzArray } from "../../store/pgArrays.ts"
 import { lockOnNode } from "../../store/Cluster.ts"
-import { findByWords } from "../../store/findByWords.ts"
+import { findMatches } from "../../store/findMatches.ts"
 import {
   type Page,
   pageWithinBytes,
@@ -112,7 +112,7 @@ export const listSessions = Effect.fnUntraced(function* (
   const found =
     text === undefined
       ? undefined
-      : yield* findByWords(sql, {
+      : yield* findMatches(sql, {
           table: "agent_sessions",
           id: "session_id",
           text: SEARCHED_TEXT,

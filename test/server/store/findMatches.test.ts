@@ -1,11 +1,11 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
-import { findByWords } from "../../../src/server/store/findByWords.ts"
+import { findMatches } from "../../../src/server/store/findMatches.ts"
 import type { ListOrder } from "../../../src/server/store/Pagination.ts"
 import { service } from "../../support/service.ts"
 
-layer(service(), { excludeTestServices: true })("A list that is searched for words", (it) => {
+layer(service(), { excludeTestServices: true })("A list that is searched", (it) => {
   it.effect("examines a limited number of rows for a page, and goes on from there", () =>
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
@@ -20,7 +20,7 @@ layer(service(), { excludeTestServices: true })("A list that is searched for wor
         const sizes: Array<number> = []
         let cursor: string | undefined
         for (;;) {
-          const page = yield* findByWords(sql, {
+          const page = yield* findMatches(sql, {
             table: "searched_rows",
             id: "id",
             text: "content",
