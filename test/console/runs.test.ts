@@ -99,7 +99,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Runs"
       })
     }).pipe(Effect.scoped, Effect.orDie))
 
-  test("on a phone a row and the filters fit", () =>
+  test("on a phone a row fits, and the filters are behind a button that counts those that are set", () =>
     Effect.gen(function* () {
       const { log, reviewerKey } = yield* runsOfTwoTasks("phone")
       yield* log("a letter of many words ".repeat(20))
@@ -111,8 +111,21 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Runs"
       yield* Effect.promise(async () => {
         await rowsOf(page).nth(2).waitFor()
         assert.strictEqual(await horizontalOverflow(page), 0)
+        const duration = page.getByLabel("Duration")
+        assert.isFalse(await duration.isVisible())
+        await page.getByRole("button", { name: "Filters", exact: true }).click()
+        await duration.selectOption("1000")
+        await rowsOf(page).nth(2).waitFor({ state: "detached" })
+        assert.strictEqual(await horizontalOverflow(page), 0)
       })
       assert.deepStrictEqual(yield* accessibilityViolations(page), [])
+      yield* Effect.promise(async () => {
+        await page.getByRole("button", { name: "Filters (1)", expanded: true }).click()
+        await page.getByRole("button", { name: "Filters (1)", expanded: false }).waitFor()
+        assert.isFalse(await page.getByLabel("Duration").isVisible())
+        // The filter stays set.
+        assert.strictEqual(await rowsOf(page).count(), 2)
+      })
     }).pipe(Effect.scoped, Effect.orDie))
 
   test("an answer is judged by one key, once it has been on the screen", () =>
@@ -132,6 +145,28 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Runs"
         feedback.map(({ correction, score }) => [score, correction]),
         [[-1, null]]
       )
+    }).pipe(Effect.scoped, Effect.orDie))
+
+  test("a message with a button goes after five seconds, but not while the pointer or the focus is on it", () =>
+    Effect.gen(function* () {
+      const { reviewerKey, run } = yield* runsOfTwoTasks("toast")
+      const trace_id = yield* run("one more")
+      const { page } = yield* openSignedIn(reviewerKey, `/runs/${trace_id}`)
+      yield* Effect.promise(async () => {
+        await page.clock.install()
+        await page.getByRole("button", { name: /^Incorrect/ }).click()
+        const undo = page.getByRole("button", { name: "Undo" })
+        await undo.hover()
+        await page.clock.runFor(12_000)
+        assert.isTrue(await undo.isVisible())
+        await undo.focus()
+        await page.mouse.move(0, 0)
+        await page.clock.runFor(12_000)
+        assert.isTrue(await undo.isVisible())
+        await undo.blur()
+        await page.clock.runFor(6_000)
+        await undo.waitFor({ state: "detached" })
+      })
     }).pipe(Effect.scoped, Effect.orDie))
 
   test("an answer is corrected in fields made from its schema, staged at once, and taken back", () =>

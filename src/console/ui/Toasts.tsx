@@ -15,8 +15,10 @@ interface Toast {
   readonly action: ToastAction | undefined
 }
 
-/** How long a toast is shown, in milliseconds. */
+/** How long a toast is shown, in milliseconds; longer while the pointer or the focus is on one, such as on its button. */
 const TOAST_MS = 5_000
+
+const isHeld = (): boolean => document.querySelector(".toast:is(:hover, :focus-within)") !== null
 
 const toastsAtom = Atom.keepAlive(Atom.make<ReadonlyArray<Toast>>([]))
 
@@ -25,11 +27,15 @@ let lastId = 0
 const closeToast = (id: number): void =>
   registry.update(toastsAtom, (toasts) => toasts.filter((one) => one.id !== id))
 
+const closeLater = (id: number): void => {
+  setTimeout(() => (isHeld() ? closeLater(id) : closeToast(id)), TOAST_MS)
+}
+
 /** Shows a short confirmation for a few seconds, with a button if there is an action. */
 export const showToast = (text: string, action?: ToastAction): void => {
   const id = ++lastId
   registry.update(toastsAtom, (toasts) => [...toasts.slice(-3), { id, text, action }])
-  setTimeout(() => closeToast(id), TOAST_MS)
+  closeLater(id)
 }
 
 /** The announcements for screen readers alone. The attribute keeps them readable while a dialog is open. */

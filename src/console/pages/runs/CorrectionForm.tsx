@@ -49,7 +49,7 @@ const restoreWork = (stored: unknown): CorrectionWork | undefined => {
 /** The name under which an unsaved correction of a run is kept. */
 export const correctionWorkName = (run: Pick<RunRecord, "trace_id">): string => `correction ${run.trace_id}`
 
-/** What became of the correction that was sent. */
+/** The correction that was sent, and how far it came. */
 interface SentCorrection {
   readonly record: FeedbackRecord
   /** Whether it is staged. If so, the correction that it replaces is not rejected. */
