@@ -1,14 +1,12 @@
 /** How a claimed step is executed: its claim is renewed while the tool runs, and its end is reported. Shared by both clients and all adapters. */
 import type { Schema } from "effect"
 import { hasCode } from "../isTransient.ts"
-import { DEFAULT_TIMEOUT } from "../retryPolicy.ts"
-import { toMillis } from "./Duration.ts"
 import type { Claim, Operations, StepRequest } from "./generated/Operations.ts"
 import type { GovernedDecision, WaitOptions } from "./govern.ts"
 import { keepClaim, type Lease } from "./keepClaim.ts"
 import { errorText, recordable } from "./recordable.ts"
 import { retryUnavailable } from "./retryUnavailable.ts"
-import { type Clock, never } from "./wait.ts"
+import type { Clock } from "./wait.ts"
 
 /** A step that the caller alone may execute. */
 export interface ClaimedDecision extends GovernedDecision {
@@ -66,8 +64,11 @@ export interface Execution {
   readonly signal?: AbortSignal | undefined
 }
 
-/** Retries of a report, for a service that restarts: about 15 seconds together. */
+/** Retries of a report, for a service that restarts: pauses of about 15 seconds together. */
 const REPORT_RETRIES = 5
+
+/** How long an unknown end is sent, in milliseconds. It is sent once: an interrupted program does not wait, and its lease ends in any case. */
+const UNKNOWN_END_TIMEOUT = 5_000
 
 /** The requests about one execution, by the operations of the client with promises. A step that was not claimed has an outcome, but no lease. */
 export const executionOf = (
@@ -115,9 +116,11 @@ export const reportEnd = async (
   const isUnknown = end.status === "unknown" || (end.status === "failed" && signal?.aborted === true)
   const send = () =>
     // People see an unknown execution now, and not when the lease ends.
-    isUnknown ? renew(1, toMillis(DEFAULT_TIMEOUT), never) : report(outcomeOf(end))
+    isUnknown
+      ? renew(1, UNKNOWN_END_TIMEOUT, AbortSignal.timeout(UNKNOWN_END_TIMEOUT))
+      : report(outcomeOf(end))
   try {
-    await retryUnavailable(send, { retries: REPORT_RETRIES })
+    await retryUnavailable(send, { retries: isUnknown ? 0 : REPORT_RETRIES })
   } catch (error) {
     // A report whose response was lost is sent again: the first one counts. A lease that has ended needs no end.
     const isKnown =

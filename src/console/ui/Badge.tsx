@@ -5,13 +5,8 @@ export type Tone = "quiet" | "wait" | "good" | "bad" | "note"
 
 const symbols: Record<Tone, string> = { quiet: "○", wait: "◔", good: "✓", bad: "✕", note: "◆" }
 
-/** A status label with a symbol. */ export const Badge = ({
-  children,
-  tone
-}: {
-  readonly tone: Tone
-  readonly children: ReactNode
-}) => (
+/** A status label with a symbol. */
+export const Badge = ({ children, tone }: { readonly tone: Tone; readonly children: ReactNode }) => (
   <span className={`badge ${tone}`}>
     <span aria-hidden="true">{symbols[tone]}</span> {children}
   </span>

@@ -15,6 +15,10 @@ export const failureOfAction = (cause: Cause.Cause<unknown>): Failure | undefine
   return Schema.isSchemaError(error) ? invalidInput(describeIssue(error.issue)) : failureOfCause(cause)
 }
 
+/** The text of a toast: what was just done could not be undone. */
+export const notUndoneText = (cause: Cause.Cause<unknown>): string =>
+  `Not undone: ${failureOfAction(cause)?.title ?? "the request was cancelled"}`
+
 /** The validation error of a form field. For an error inside a structured field, the text starts with the path in it. */
 export const fieldError = (failure: Failure | undefined, field: string): string | undefined => {
   const whole = `#/${field}`

@@ -18,7 +18,13 @@ interface Toast {
 /** How long a toast is shown, in milliseconds; longer while the pointer or the focus is on one, such as on its button. */
 const TOAST_MS = 5_000
 
-const isHeld = (): boolean => document.querySelector(".toast:is(:hover, :focus-within)") !== null
+/** On a touch screen the last toast that was touched would count as hovered. */
+const isHeld = (): boolean => {
+  const held = matchMedia("(hover: hover)").matches
+    ? ".toast:is(:hover, :focus-within)"
+    : ".toast:focus-within"
+  return document.querySelector(held) !== null
+}
 
 const toastsAtom = Atom.keepAlive(Atom.make<ReadonlyArray<Toast>>([]))
 

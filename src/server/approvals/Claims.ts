@@ -33,10 +33,9 @@ import type { ClaimId, OrgId, SessionId, StepId } from "../../domain/Ids.ts"
 import type { Principal } from "../../domain/identity/Principal.ts"
 import { redactText } from "../../domain/redaction/Redaction.ts"
 import type { Timestamp } from "../../domain/Time.ts"
-import { RETRY_MILLIS } from "../concurrency/Worker.ts"
+import { reportFailure, RETRY_MILLIS } from "../concurrency/Worker.ts"
 import { Audit } from "../identity/Audit.ts"
 import { StoredUsage } from "../identity/StoredUsage.ts"
-import { logFailure } from "../observability/DatabaseOutage.ts"
 import { KnownSecrets } from "../secrets/KnownSecrets.ts"
 import type { Page } from "../store/Pagination.ts"
 import { StoreClock } from "../store/StoreClock.ts"
@@ -61,6 +60,9 @@ import { recordOutcomeSpan } from "./Steps/spans.ts"
 import { claimMismatch, sessionClosed, stepNotAllowed, stepNotFound } from "./Steps/stepRefusals.ts"
 import { outcomeBytes } from "./Steps/storedBytes.ts"
 import { Tickets } from "./Tickets.ts"
+
+/** The worker that enforces the deadlines of approvals and runs `expireLeases`. */
+export const DEADLINES_WORKER = "approval_deadlines"
 
 /** Leases that one read of `expireLeases` returns. */
 const LEASE_BATCH = 1_000
@@ -312,7 +314,9 @@ export class Claims extends Context.Service<
           .pipe(
             // The session was closed or deleted meanwhile, and its executions with it.
             Effect.catch(() => Effect.succeed(0)),
-            Effect.catchCause((cause) => logFailure("Could not end the lease of a claim; retrying", cause))
+            Effect.catchCause((cause) =>
+              reportFailure(DEADLINES_WORKER, "Could not end the lease of a claim; retrying", cause)
+            )
           )
 
       const nextDueIn = Effect.gen(function* () {

@@ -2,8 +2,7 @@ import { Array as Arr, Context, DateTime, Duration, Effect, Layer, Schema, Semap
 import { SqlClient } from "effect/sql"
 import { transition } from "../../domain/approvals/ApprovalState.ts"
 import type { OrgId } from "../../domain/Ids.ts"
-import { RETRY_MILLIS } from "../concurrency/Worker.ts"
-import { logFailure } from "../observability/DatabaseOutage.ts"
+import { reportFailure, RETRY_MILLIS } from "../concurrency/Worker.ts"
 import { Notifications } from "../notifications/Notifications.ts"
 import { isCluster } from "../store/Cluster.ts"
 import { atomic } from "../store/transaction.ts"
@@ -19,7 +18,7 @@ import {
   firstDueCursor,
   lockDueApprovals
 } from "./Approvals/transitionRows.ts"
-import { Claims } from "./Claims.ts"
+import { Claims, DEADLINES_WORKER } from "./Claims.ts"
 import { SessionEvents } from "./SessionEvents.ts"
 
 /** The result of one run. */
@@ -83,7 +82,7 @@ export class Deadlines extends Context.Service<
       return Duration.isZero(next_due_in) ? lockedRetry : Duration.min(next_due_in, maxSleep)
     }
     return layerDueWorker({
-      name: "approval_deadlines",
+      name: DEADLINES_WORKER,
       runOnce: Effect.gen(function* () {
         const { next_due_in, transitioned } = yield* (yield* Deadlines).runOnce
         return { counts: { transitioned }, next: pauseBefore(next_due_in) }
@@ -169,7 +168,7 @@ const make = Effect.fnUntraced(function* ({ batch: batchSize, concurrency }: Dea
       organizations,
       (org_id) =>
         Effect.catchCause(runBatches({ cursor: firstDueCursor }, org_id), (cause) =>
-          logFailure(`Could not enforce the deadlines of ${org_id}; retrying`, cause)
+          reportFailure(DEADLINES_WORKER, `Could not enforce the deadlines of ${org_id}; retrying`, cause)
         ),
       { concurrency: ORGANIZATION_CONCURRENCY }
     )

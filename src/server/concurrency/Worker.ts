@@ -49,12 +49,18 @@ export interface Worker<E, R> {
   readonly onFailure?: (cause: Cause.Cause<E>) => Effect.Effect<void, never, R>
 }
 
+/**
+ * Logs and counts a failure of a worker. A run that goes on after the failure of one part, such as an organization, reports it by this: an
+ * operator is alerted by the count.
+ */
+export const reportFailure = (worker: string, message: string, cause: Cause.Cause<unknown>) =>
+  Effect.andThen(logFailure(message, cause), Metric.update(workerFailures(worker), 1))
+
 /** Runs a worker until it is interrupted. Failures and defects, of a run or of `wakeUp`, never end it. */
 export const runWorker = <E, R>(worker: Worker<E, R>): Effect.Effect<never, never, R> => {
   const { every, name, wakeUp = Effect.never } = worker
   const retryAfter = worker.retryAfter ?? RETRY_MILLIS
   const lastSuccess = workerLastSuccess(name)
-  const failures = workerFailures(name)
 
   const pause = (next: Duration.Input | undefined): Effect.Effect<unknown, never, R> => {
     if (next === undefined) return wakeUp
@@ -71,11 +77,11 @@ export const runWorker = <E, R>(worker: Worker<E, R>): Effect.Effect<never, neve
     worker.clock.currentTimeMillisUnsafe() !== startedAt
 
   const failed = (cause: Cause.Cause<E>): Effect.Effect<unknown, never, R> =>
-    logFailure(
+    reportFailure(
+      name,
       `Worker ${name} failed; retrying in ${Duration.format(Duration.fromInputUnsafe(retryAfter))}`,
       cause
     ).pipe(
-      Effect.andThen(Metric.update(failures, 1)),
       Effect.andThen(Effect.suspend(() => worker.onFailure?.(cause) ?? Effect.void)),
       Effect.catchDefect((defect) => Effect.logError(`Worker ${name}: its failure hook failed`, defect)),
       Effect.andThen(Effect.sleep(retryAfter))
@@ -108,7 +114,7 @@ export const runWorker = <E, R>(worker: Worker<E, R>): Effect.Effect<never, neve
   const waitsFirst = worker.firstRun === "after_pause" || every === undefined
   const first = waitsFirst ? Effect.catchCause(pause(every), failed) : Effect.void
   // A counter that appears only with its first failure cannot be alerted on.
-  return Metric.update(failures, 0).pipe(Effect.andThen(first), Effect.andThen(loop))
+  return Metric.update(workerFailures(name), 0).pipe(Effect.andThen(first), Effect.andThen(loop))
 }
 
 /** Starts workers side by side. They end when the scope closes. */

@@ -37,7 +37,8 @@ import {
   updateActivity
 } from "./ConsoleSessions/rows.ts"
 import { generateToken, hexOf, parseToken, type SessionToken } from "./ConsoleSessions/sessionToken.ts"
-import { findEndedSessions, makeSessionWatch, type SessionRef } from "./ConsoleSessions/SessionWatch.ts"
+import { makeEndWatch } from "../concurrency/EndWatch.ts"
+import { findEndedSessions, type SessionRef } from "./ConsoleSessions/endedSessions.ts"
 import { atomic } from "../store/transaction.ts"
 import { type Page, toPage } from "../store/Pagination.ts"
 import { StoreClock } from "../store/StoreClock.ts"
@@ -165,7 +166,7 @@ export class ConsoleSessions extends Context.Service<
         const audit = yield* Audit
         const clock = yield* StoreClock
         const refusals = yield* AuthenticationRefusals
-        const watch = makeSessionWatch()
+        const watch = makeEndWatch(({ digest }: SessionRef) => digest)
         /** Digests of tokens whose session was open at its last request. */
         const remembered = new LruCache<true>({ entries: MAX_REMEMBERED, weight: MAX_REMEMBERED })
         const forget = (digest: string) => {
@@ -179,7 +180,7 @@ export class ConsoleSessions extends Context.Service<
           Duration.isZero(idle) ? BEFORE_ALL : toDate(DateTime.subtractDuration(now, idle))
 
         const check = Effect.gen(function* () {
-          const sessions = watch.sessions()
+          const sessions = watch.refs()
           if (sessions.length === 0) return 0
           const now = yield* clock.now
           const ended = yield* findEndedSessions(sql, sessions, now, idleSince(now))
@@ -187,8 +188,10 @@ export class ConsoleSessions extends Context.Service<
           return ended.length
         }).pipe(Effect.orDie)
         yield* (yield* Revocations).subscribe({
-          keysInUse: watch.sessions,
-          onEnded: watch.endSessionsOfKeys
+          keysInUse: watch.refs,
+          onEnded: (keys) => {
+            for (const { digest, key_id } of watch.refs()) if (keys.has(key_id)) watch.end(digest)
+          }
         })
         yield* startWorkers([
           runWorker({

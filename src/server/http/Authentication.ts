@@ -13,8 +13,11 @@ import { type InsufficientScope, InvalidApiKey } from "../../api/Problems.ts"
 import { type Scope, scopes } from "../../domain/identity/Scope.ts"
 import { LoopTurns } from "../admission/LoopTurns.ts"
 import { ApiKeys } from "../identity/ApiKeys.ts"
+import { Revocations } from "../identity/Revocations.ts"
 import { makeAuthenticatedResponse } from "./authenticatedResponse.ts"
 import { ClientAddress } from "./ClientAddress.ts"
+import { asCaller } from "./CurrentCaller.ts"
+import { endWith } from "./endWith.ts"
 import { makeFairReads } from "../admission/FairReads.ts"
 import { insufficientScope } from "./insufficientScope.ts"
 import { problemResponse } from "./problemResponse.ts"
@@ -34,6 +37,7 @@ export const layer = Layer.effect(
     const respond = yield* makeAuthenticatedResponse
     const turns = yield* LoopTurns
     const verified = yield* VerifiedCredentials
+    const revocations = yield* Revocations
     /** Per address, one refused request is answered per pass of the event loop. */
     const authenticate = (credential: Redacted.Redacted<string>) =>
       Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) => {
@@ -63,10 +67,13 @@ export const layer = Layer.effect(
               quota
             )(
               quota.refused === undefined
-                ? reads.run(
-                    principal.org_id,
-                    endpoint
-                  )(Effect.provideService(operation, CurrentPrincipal, principal))
+                ? Effect.map(
+                    reads.run(
+                      principal.org_id,
+                      endpoint
+                    )(asCaller(operation, principal, authenticate(credential))),
+                    endWith(revocations.awaitEnd({ org_id: principal.org_id, key_id: principal.actor.id }))
+                  )
                 : problemResponse(rateLimitExceeded(quota.refused))
             )
           )

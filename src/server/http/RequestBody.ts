@@ -13,6 +13,7 @@ import { makeKeyedSemaphore } from "../admission/KeyedSemaphore.ts"
 import { inTurns, LoopTurns } from "../admission/LoopTurns.ts"
 import { LimitUse } from "../observability/LimitUse.ts"
 import { ClientAddress } from "./ClientAddress.ts"
+import { ifStillAuthenticated } from "./CurrentCaller.ts"
 import { insufficientScope } from "./insufficientScope.ts"
 import { addressKey } from "../admission/Connections.ts"
 import { problemResponse } from "./problemResponse.ts"
@@ -73,7 +74,8 @@ export const layer: Layer.Layer<RequestBody, never, ClientAddress | LimitUse | W
       const ofAll = withAnonymousBytes("all", bytes)
       return <A, E, R>(run: Effect.Effect<A, E, R>) => ofAddress(ofAll(run))
     }
-    return RequestBody.of((operation, { endpoint }) => {
+    return RequestBody.of((unchecked, { endpoint }) => {
+      const operation = ifStillAuthenticated(unchecked)
       const required = requiredScopes(endpoint)
       const hasBody = endpoint.payload.size > 0
       const limit = Context.get(endpoint.annotations, BodyLimit)

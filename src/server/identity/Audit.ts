@@ -1,5 +1,5 @@
-import { Context, Effect, Layer, Schema } from "effect"
-import { SqlClient } from "effect/sql"
+import { Array as Arr, Context, Effect, Layer, Schema } from "effect"
+import { SqlClient, type Statement } from "effect/sql"
 import type { AuditFilter } from "../../api/AuditLog.ts"
 import { Authorized } from "../../api/Authorization.ts"
 import type { PageRequest } from "../../api/Pagination.ts"
@@ -93,52 +93,8 @@ export class Audit extends Context.Service<
         }),
         list: Effect.fn("Audit.list")(function* (request) {
           const { org_id } = yield* Authorized("approvals.admin")
-          const { action, actor_id, cursor, occurred_after, occurred_before, order, target_id, text } =
-            request
-          // Only the first condition is looked up by an index: entries are examined for the others.
-          const [first, ...others] = [
-            ...(target_id === undefined ? [] : [sql`target_id = ${target_id}`]),
-            ...(actor_id === undefined ? [] : [sql`actor_id = ${actor_id}`]),
-            ...(action === undefined
-              ? []
-              : typeof action === "string"
-                ? [sql`action = ${action}`]
-                : [sql`action = ANY(${textArray(action)}::text[])`])
-          ]
-          const where = sql.and([
-            sql`org_id = ${org_id}`,
-            ...(first === undefined ? [] : [first]),
-            ...(occurred_after === undefined
-              ? []
-              : [sql`entry_id >= ${AuditEntryId.lowerBound(occurred_after)}`]),
-            ...(occurred_before === undefined
-              ? []
-              : [sql`entry_id < ${AuditEntryId.lowerBound(occurred_before)}`])
-          ])
-          const found =
-            text === undefined && others.length === 0
-              ? undefined
-              : yield* findMatches(sql, {
-                  table: "audit_log",
-                  id: "entry_id",
-                  text: SEARCHED_TEXT,
-                  where,
-                  examined: others,
-                  words: text ?? "",
-                  order,
-                  cursor,
-                  limit: rowLimit(request)
-                })
-          const rows = yield* auditRows.all(sql`
-            SELECT entry_id, action, target_id, actor_id, actor_name, occurred_at, request_id, detail
-            FROM audit_log
-            WHERE ${found === undefined ? where : sql`org_id = ${org_id} AND entry_id = ANY(${textArray(found.ids)}::text[])`}
-              ${found === undefined ? afterCursor(sql, "entry_id", cursor, order) : sql.literal("")}
-            ORDER BY entry_id ${sql.literal(sqlDirection(order))}
-            LIMIT ${rowLimit(request)}
-          `)
+          const { horizon, rows } = yield* listRows(sql, org_id, request)
           const page = toPage(request, rows.map(toEntry), (entry) => entry.id)
-          const horizon = found?.horizon ?? null
           return page.next_cursor !== null || horizon === null
             ? page
             : { items: page.items, next_cursor: AuditEntryId.make(horizon, { disableChecks: true }) }
@@ -147,6 +103,72 @@ export class Audit extends Context.Service<
     })
   )
 }
+
+/**
+ * The rows of a page, and the last one that was examined if the search ended before the list did. One filter is looked up by an index; rows
+ * are examined for the others.
+ */
+const listRows = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  request: PageRequest<AuditEntryId> & AuditListFilter
+) {
+  const { action, actor_id, cursor, occurred_after, occurred_before, order, target_id, text } = request
+  const limit = rowLimit(request)
+  const actions = typeof action === "string" ? [action] : Arr.dedupe(action ?? [])
+  const [indexed, ...others] = [
+    ...(target_id === undefined ? [] : [sql`target_id = ${target_id}`]),
+    ...(actor_id === undefined ? [] : [sql`actor_id = ${actor_id}`]),
+    ...(actions.length === 1 ? [sql`action = ${actions[0]}`] : [])
+  ]
+  const ofActions = actions.length > 1 ? [sql`action = ANY(${textArray(actions)}::text[])`] : []
+  const where = sql.and([
+    sql`org_id = ${org_id}`,
+    ...(indexed === undefined ? [] : [indexed]),
+    ...(occurred_after === undefined ? [] : [sql`entry_id >= ${AuditEntryId.lowerBound(occurred_after)}`]),
+    ...(occurred_before === undefined ? [] : [sql`entry_id < ${AuditEntryId.lowerBound(occurred_before)}`])
+  ])
+  const onPage = (condition: Statement.Fragment) => sql`
+    WHERE ${condition}
+      ${afterCursor(sql, "entry_id", cursor, order)}
+    ORDER BY entry_id ${sql.literal(sqlDirection(order))}
+    LIMIT ${limit}
+  `
+  const select = (condition: Statement.Fragment) =>
+    auditRows.all(sql`
+      SELECT entry_id, action, target_id, actor_id, actor_name, occurred_at, request_id, detail
+      FROM audit_log
+      ${onPage(condition)}
+    `)
+  if (text !== undefined || others.length > 0 || (indexed !== undefined && ofActions.length > 0)) {
+    const found = yield* findMatches(sql, {
+      table: "audit_log",
+      id: "entry_id",
+      text: SEARCHED_TEXT,
+      where,
+      conditions: [...others, ...ofActions],
+      words: text ?? "",
+      order,
+      cursor,
+      limit
+    })
+    const rows = yield* select(sql`org_id = ${org_id} AND entry_id = ANY(${textArray(found.ids)}::text[])`)
+    return { rows, horizon: found.horizon }
+  }
+  // The index has the entries of one action in their order, not those of several.
+  const rows = yield* ofActions.length === 0
+    ? select(where)
+    : select(sql`org_id = ${org_id} AND entry_id = ANY(ARRAY(
+        SELECT entry_id
+        FROM unnest(${textArray(actions)}::text[]) AS chosen (action)
+          CROSS JOIN LATERAL (
+            SELECT entry_id
+            FROM audit_log
+            ${onPage(sql`${where} AND audit_log.action = chosen.action`)}
+          ) AS of_action
+      ))`)
+  return { rows, horizon: null }
+})
 
 /** The searched text of an entry. */
 const SEARCHED_TEXT = "concat_ws(' ', action, target_id, actor_name, left(detail::text, 4096))"

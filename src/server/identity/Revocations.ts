@@ -4,12 +4,13 @@
  *
  * ```
  *  ApiKeys.revoke ──after the commit──▶ publish ─┐  (immediately, on this replica)
- *                                                ├─▶ subscribers: the verified-key cache, session streams, console streams
+ *                                                ├─▶ subscribers: the verified-key cache, streams, waits, console sessions
  *  api_keys ◀──every 4 s, all keys in use── poll ┘  (every replica: revoked, expired and deleted keys, and changed rights)
  * ```
  *
  * - A request verifies its key by the database or by the verified-key cache, which uses an entry for `VERIFIED_KEY_TTL_MILLIS` at most:
  *   for requests the rule holds even while the poll fails.
+ * - A request whose body or turn comes later than a second after its key verifies the key again (`CurrentCaller`).
  * - A request of the console reads its session together with its key, and so refuses an ended key immediately.
  * - A stream outlasts the request that opened it: its key is checked by the poll. A poll that fails is repeated every half second, so the
  *   rule holds through one failure. While the database is unreachable a stream stays open, without events, which come from the database
@@ -23,6 +24,7 @@
 import { Array as Arr, Context, DateTime, Duration, Effect, Layer, type Scope } from "effect"
 import { SqlClient } from "effect/sql"
 import type { KeyId } from "../../domain/Ids.ts"
+import { makeEndWatch } from "../concurrency/EndWatch.ts"
 import { runWorker, startWorkers } from "../concurrency/Worker.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { findEndedKeys } from "./ApiKeys/rows.ts"
@@ -66,6 +68,8 @@ export class Revocations extends Context.Service<
   {
     /** Subscribes until the scope closes. */
     readonly subscribe: (subscriber: RevocationSubscriber) => Effect.Effect<void, never, Scope.Scope>
+    /** Completes when a key has ended: for a response that is sent for longer than one request takes. */
+    readonly awaitEnd: (key: KeyRef) => Effect.Effect<void>
     /** Notifies the subscribers of this replica that a key was revoked. To be called after the commit. */
     readonly publish: (key_id: KeyId) => Effect.Effect<void>
     /** Checks all keys in use and notifies the subscribers of ended keys. Returns their number. */
@@ -82,6 +86,8 @@ const make = Effect.fnUntraced(function* (options: RevocationOptions) {
   const sql = yield* SqlClient.SqlClient
   const clock = yield* StoreClock
   const subscribers = new Set<RevocationSubscriber>()
+  const watch = makeEndWatch(({ key_id }: KeyRef) => key_id)
+  subscribers.add({ keysInUse: watch.refs, onEnded: (keys) => keys.forEach(watch.end) })
 
   const notify = (keys: ReadonlySet<KeyId>): void => {
     for (const { onEnded } of subscribers) onEnded(keys)
@@ -123,6 +129,7 @@ const make = Effect.fnUntraced(function* (options: RevocationOptions) {
         Effect.sync(() => subscribers.add(subscriber)),
         () => Effect.sync(() => subscribers.delete(subscriber))
       ),
+    awaitEnd: watch.awaitEnd,
     publish: (key_id) => Effect.sync(() => notify(new Set([key_id]))),
     poll
   })

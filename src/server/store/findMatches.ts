@@ -33,7 +33,7 @@ export const findMatches = (
     /** The condition of the rows that are examined. An index has them in the order of their ids. */
     readonly where: Statement.Fragment
     /** Conditions that no index has together with `where`. */
-    readonly examined?: ReadonlyArray<Statement.Fragment>
+    readonly conditions?: ReadonlyArray<Statement.Fragment>
     readonly words: string
     readonly order: ListOrder | undefined
     readonly cursor: string | undefined
@@ -41,7 +41,7 @@ export const findMatches = (
     readonly maxExamined?: number
   }
 ): Effect.Effect<FoundMatches, Effect.Error<ReturnType<typeof foundRows.all>>> => {
-  const { examined = [], maxExamined = MAX_EXAMINED_ROWS } = list
+  const { conditions = [], maxExamined = MAX_EXAMINED_ROWS } = list
   const direction = sql.literal(sqlDirection(list.order))
   const words = list.words
     .split(/\s+/u)
@@ -57,7 +57,7 @@ export const findMatches = (
         SELECT
           ${sql(list.id)} AS id,
           ${sql.literal(words.length === 0 ? "''" : list.text)} AS row_text,
-          ${sql.and([sql.literal("true"), ...examined])} AS meets_conditions
+          ${sql.and([sql.literal("true"), ...conditions])} AS meets_conditions
         FROM ${sql(list.table)}
         WHERE ${list.where}
           ${afterCursor(sql, list.id, list.cursor, list.order)}

@@ -73,6 +73,7 @@ export const runOnce = Effect.fn("eraseSpans.runOnce")(function* () {
   `)
   if (due === undefined) return 0
   const { org_id } = due
+  let isComplete = true
   let after = ""
   for (;;) {
     const batches = yield* batchRows.all(sql`
@@ -86,17 +87,20 @@ export const runOnce = Effect.fn("eraseSpans.runOnce")(function* () {
     `)
     for (const batch of batches) {
       yield* nextTurnOrYield
-      yield* eraseFrom(sql, box, org_id, batch)
+      if (!(yield* eraseFrom(sql, box, org_id, batch))) isComplete = false
     }
     const last = batches.at(-1)
     if (last === undefined || batches.length < READ_BATCHES) break
     after = last.batch_id
   }
-  yield* finishSearch(sql, org_id, startedAt)
+  yield* finishSearch(sql, org_id, startedAt, isComplete)
   return 1
 })
 
-/** Removes erased traces from a batch, unless it was sent or changed since it was read: then the second search finds it. */
+/**
+ * Removes erased traces from a batch, unless it was sent or changed since it was read: then the second search finds it. Returns false if the
+ * batch could not be decrypted.
+ */
 const eraseFrom = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   box: SecretBox["Service"],
@@ -106,7 +110,8 @@ const eraseFrom = Effect.fnUntraced(function* (
   const place = payloadPlace(org_id, batch_id)
   const opened = yield* Effect.result(box.unsealBytes(place, payload))
   if (Result.isFailure(opened)) {
-    return yield* Effect.logError(`Could not decrypt the batch ${batch_id} to erase spans`, opened.failure)
+    yield* Effect.logError(`Could not decrypt the batch ${batch_id} to erase spans`, opened.failure)
+    return false
   }
   const left = yield* removeErasedSpans(sql, org_id, opened.success).pipe(
     // The other batches, also of other organizations, do not wait for it.
@@ -117,7 +122,7 @@ const eraseFrom = Effect.fnUntraced(function* (
       )
     )
   )
-  if (left === undefined) return
+  if (left === undefined) return true
   const resealed = yield* box.sealBytes(place, left)
   yield* sql`
     UPDATE telemetry_batches
@@ -126,19 +131,24 @@ const eraseFrom = Effect.fnUntraced(function* (
       AND batch_id = ${batch_id}
       AND payload = ${payload}
   `
+  return true
 })
 
-/** After the first search of a trace, sets when the second is due; after the second, forgets it. */
+/**
+ * After the first search of a trace, sets when the second is due; after the second, forgets it. If not all batches could be decrypted, the next
+ * search takes the place of this one: a batch whose master key is missing can be replayed when the key is there again.
+ */
 const finishSearch = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
-  startedAt: DateTime.Utc
+  startedAt: DateTime.Utc,
+  isComplete: boolean
 ) {
   const seconds = Duration.toSeconds(SECOND_SEARCH_AFTER)
   for (;;) {
     const rows = yield* sql`
       WITH searched AS MATERIALIZED (
-        SELECT trace_id, due_at > erased_at AS is_second
+        SELECT trace_id, due_at > erased_at AND ${isComplete}::boolean AS is_last
         FROM erased_traces
         WHERE org_id = ${org_id}
           AND due_at <= ${toDate(startedAt)}
@@ -150,14 +160,14 @@ const finishSearch = Effect.fnUntraced(function* (
         USING searched
         WHERE trace.org_id = ${org_id}
           AND trace.trace_id = searched.trace_id
-          AND is_second
+          AND is_last
       ), deferred AS (
         UPDATE erased_traces AS trace
         SET due_at = ${toDate(startedAt)}::timestamptz + make_interval(secs => ${seconds})
         FROM searched
         WHERE trace.org_id = ${org_id}
           AND trace.trace_id = searched.trace_id
-          AND NOT is_second
+          AND NOT is_last
       )
       SELECT 1 AS searched
       FROM searched

@@ -1,11 +1,12 @@
 import { assert, describe, it, layer } from "@effect/vitest"
-import { Context, Duration, Effect, Layer, Logger } from "effect"
+import { Context, Duration, Effect, Layer, Logger, Metric } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { StepId } from "../../../src/domain/Ids.ts"
 import { Deadlines } from "../../../src/server/approvals/Deadlines.ts"
 import { StoreClock } from "../../../src/server/store/StoreClock.ts"
 import { transaction } from "../../../src/server/store/transaction.ts"
+import { workerFailures } from "../../../src/server/observability/metricDefinitions.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { eventually } from "../../support/eventually.ts"
 import { cloneDatabase } from "../../support/postgres.ts"
@@ -424,6 +425,8 @@ layer(
         const capture = Logger.make(({ logLevel, message }) => {
           if (logLevel !== "Debug") lines.push(message)
         })
+        const failures = Effect.map(Metric.value(workerFailures("approval_deadlines")), ({ count }) => count)
+        const before = yield* failures
         // A worker may have locked it.
         const run = yield* eventually(
           Effect.provide(runOnce, Logger.layer([capture])),
@@ -432,6 +435,8 @@ layer(
         assert.strictEqual(Duration.toMillis(run.next_due_in ?? Duration.zero), 500)
         assert.strictEqual(lines.flat()[0], `Could not enforce the deadlines of ${faulty?.org_id}; retrying`)
         assert.lengthOf(lines, 1)
+        // Operators are alerted by the count.
+        assert.isAbove(yield* failures, before)
         yield* sql`UPDATE approvals SET votes = NULL WHERE votes::text = '{}'`
         yield* eventually(Effect.andThen(runOnce, pendingOf("faulty")), (rows) => rows.length === 0)
       })

@@ -110,6 +110,7 @@ describe("DecisionWaits", () => {
               announce: () => {}
             }),
             Layer.succeed(Revocations, {
+              awaitEnd: () => Effect.never,
               publish: () => Effect.void,
               subscribe: () => Effect.void,
               poll: Effect.succeed(0)

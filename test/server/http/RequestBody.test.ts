@@ -1,8 +1,9 @@
-import { assert, layer } from "@effect/vitest"
+import { assert, layer, vi } from "@effect/vitest"
 import { Effect, Fiber, Layer, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
 import * as Net from "node:net"
 import { LoopTurns, makeLoopTurns } from "../../../src/server/admission/LoopTurns.ts"
+import { processClock } from "../../../src/server/concurrency/processClock.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { exchange } from "../../support/rawSocket.ts"
 import { send, service } from "../../support/service.ts"
@@ -108,6 +109,26 @@ layer(
       const { text } = yield* exchange(portOf(url), Buffer.concat([Buffer.from(head), body]))
       assert.match(text, /^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 201 Created\r\n/)
     })
+  )
+
+  it.effect("a body that comes after its key was revoked is refused, also after its key was accepted", () =>
+    Effect.gen(function* () {
+      const { client, url } = yield* Countersign
+      const { apiKeys, auditLog } = yield* client({}, "late")
+      const { key, secret } = yield* apiKeys.create({ payload: { name: "agent", preset: "runtime" } })
+      const head = headOf(Redacted.make(secret), `Content-Length: ${body.length}`, "Expect: 100-continue")
+      const socket = yield* openWith(portOf(url), head)
+      // The head was read before this request.
+      yield* auditLog.list({ query: {} })
+      yield* apiKeys.revoke({ params: { id: key.id } })
+      const nanos = processClock.monotonicTimeNanosUnsafe.bind(processClock)
+      vi.spyOn(processClock, "monotonicTimeNanosUnsafe").mockImplementation(() => nanos() + 1_000_000_000n)
+      const answer = yield* Effect.callback<string>((resume) => {
+        socket.once("data", (chunk: Buffer) => resume(Effect.succeed(chunk.toString("utf8"))))
+        socket.write(body)
+      })
+      assert.match(answer, /^HTTP\/1\.1 401 /)
+    }).pipe(Effect.ensuring(Effect.sync(() => vi.restoreAllMocks())))
   )
 
   it.effect("a body of no bytes is no JSON", () =>

@@ -1,7 +1,9 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect, Schema, Stream } from "effect"
+import { DateTime, Effect, Exit, Schema, Stream } from "effect"
+import { Organizations } from "../../../src/server/identity/Organizations.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { validatorOf } from "../../api/openApiDocument/validation.ts"
+import { appendRows, auditRow } from "../../support/audit.ts"
 import { createDesk } from "../../support/feedback.ts"
 import { send, service } from "../../support/service.ts"
 import { createSortingTask, createTeamClients, sortingExamples } from "../../support/tasks.ts"
@@ -33,6 +35,27 @@ const pagesOf = Effect.fnUntraced(function* (
 })
 
 layer(service(), { excludeTestServices: true })("respondLines", (it) => {
+  it.effect("an export is cut, and does not look complete, when its key is revoked", () =>
+    Effect.gen(function* () {
+      const { client, url } = yield* Countersign
+      const { apiKeys } = yield* client({}, "cut export")
+      const { key, secret } = yield* apiKeys.create({ payload: { name: "reader", preset: "admin" } })
+      const org_id = yield* (yield* Organizations).ensure("cut export")
+      // More than the connection's buffers hold.
+      for (let parts = 0; parts < 32; parts++) {
+        const row = auditRow(org_id, yield* DateTime.now, { text: "x".repeat(100_000) })
+        yield* appendRows(yield* Effect.replicateEffect(row, 10))
+      }
+      const answer = yield* Effect.promise(() =>
+        fetch(`${url}/v1/audit-log/export`, { headers: { authorization: `Bearer ${secret}` } })
+      )
+      assert.strictEqual(answer.status, 200)
+      yield* apiKeys.revoke({ params: { id: key.id } })
+      const read = yield* Effect.exit(Effect.tryPromise(() => answer.text()))
+      assert.isTrue(Exit.isFailure(read))
+    })
+  )
+
   it.effect("a dataset is read in pages of JSON, with the same examples as its JSON Lines", () =>
     Effect.gen(function* () {
       const { admin } = yield* createTeamClients("pages of JSON")

@@ -94,7 +94,19 @@ layer(service({ environment }), { excludeTestServices: true })("Erasure of spans
           sql`SELECT 1 FROM erased_traces WHERE due_at > erased_at`,
           (rows) => rows.length === 1
         )
-        yield* sql`UPDATE erased_traces SET due_at = erased_at + interval '1 millisecond'`
+        const isDue = sql`UPDATE erased_traces SET due_at = erased_at + interval '1 millisecond'`
+        // As if its master key were missing: it can be replayed when the key is there again.
+        yield* sql`
+          INSERT INTO telemetry_batches (org_id, batch_id, destination_id, spans, payload, signal)
+          VALUES (${org_id}, 'evt_000', ${batch?.destination_id ?? ""}, 1, 'no key', 'spans')
+        `
+        yield* isDue
+        yield* eventually(
+          Effect.andThen(runOnce(), sql`SELECT 1 FROM erased_traces WHERE due_at > now()`),
+          (rows) => rows.length === 1
+        )
+        yield* sql`DELETE FROM telemetry_batches WHERE batch_id = 'evt_000'`
+        yield* isDue
         yield* eventually(
           Effect.andThen(runOnce(), sql`SELECT 1 FROM erased_traces`),
           (rows) => rows.length === 0

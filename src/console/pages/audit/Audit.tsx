@@ -113,7 +113,7 @@ export default function Audit() {
         {...(filters.order === "oldest" ? {} : { itemId: ({ id }: AuditRow) => id })}
       >
         {(entries, hasMore) =>
-          entries.length === 0 && filters.text !== undefined ? (
+          entries.length === 0 && (hasMore || filters.text !== undefined) ? (
             <NoMatches title="No matching entries" hasMore={hasMore} />
           ) : entries.length === 0 ? (
             <EmptyState title="No matching entries" />

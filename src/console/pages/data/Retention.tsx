@@ -88,6 +88,7 @@ const Days = ({ settings }: { readonly settings: RetentionSettings }) => {
               className="short"
               min={1}
               max={3_650}
+              step={1}
               readOnly={!editable}
               placeholder="kept"
               value={texts[name]}

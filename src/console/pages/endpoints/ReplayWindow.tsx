@@ -83,7 +83,8 @@ const ReplayDialog = ({
   const texts = `${since} ${until}`
   const counting = failedAtom(`${id} ${texts}`)
   useRefreshing(counting)
-  const counted = Option.getOrUndefined(AsyncResult.value(useAtomValue(counting)))
+  const count = useAtomValue(counting)
+  const counted = since === "" ? undefined : Option.getOrUndefined(AsyncResult.value(count))
   const isEmpty = counted?.failed === 0 && counted.is_complete
   const replay = useAction((payload: NonNullable<ReturnType<typeof periodOf>>) =>
     apiClient.notificationEndpoints.replayDeliveries({ params: { id }, payload })
@@ -127,16 +128,22 @@ const ReplayDialog = ({
           onChange={(until) => draft.set({ until })}
         />
         <p role="status">
-          {counted === undefined || since === ""
-            ? "Counting the failed deliveries…"
-            : isEmpty
-              ? "No delivery of this period has failed: there is nothing to replay."
-              : `${counted.is_complete ? "" : "At least "}${countOf(counted.failed, ["failed delivery", "failed deliveries"])} of this period.`}
+          {since === ""
+            ? "Choose when the period begins."
+            : counted === undefined
+              ? AsyncResult.isFailure(count)
+                ? "The failed deliveries could not be counted."
+                : "Counting the failed deliveries…"
+              : isEmpty
+                ? "No delivery of this period has failed: there is nothing to replay."
+                : `${counted.is_complete ? "" : "At least "}${countOf(counted.failed, ["failed delivery", "failed deliveries"])} of this period.`}
         </p>
         <div className="dialog-actions">
           <Button onClick={onClose}>Cancel</Button>
           <Button kind="primary" type="submit" pending={replay.pending} disabled={isEmpty}>
-            {counted === undefined || isEmpty ? "Replay" : `Replay ${counted.failed.toLocaleString("en")}`}
+            {counted?.is_complete === true && !isEmpty
+              ? `Replay ${counted.failed.toLocaleString("en")}`
+              : "Replay"}
           </Button>
         </div>
       </form>

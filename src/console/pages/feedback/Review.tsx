@@ -15,7 +15,7 @@ import { ConfirmButton } from "../../ui/ConfirmButton.tsx"
 import { Diff } from "../../ui/Diff.tsx"
 import { JsonTree } from "../../ui/JsonTree.tsx"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
-import { failureOfAction } from "../../ui/Failure.ts"
+import { notUndoneText } from "../../ui/Failure.ts"
 import { CopyRecord } from "../../ui/CopyRecord.tsx"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
 import { CommentForm } from "../../ui/CommentForm.tsx"
@@ -69,7 +69,7 @@ const undoStaging = async ({ id, status: _, ...record }: FeedbackRecord): Promis
     navigate(`/feedback/${id}`, { replace: true })
     showToast(done.unstage)
   } else {
-    showToast(`Not undone: ${failureOfAction(exit.cause)?.title ?? "the request was cancelled"}`)
+    showToast(notUndoneText(exit.cause))
   }
 }
 

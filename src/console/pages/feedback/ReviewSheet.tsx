@@ -1,4 +1,4 @@
-import { Effect } from "effect"
+import { Effect, Exit } from "effect"
 import { useMemo } from "react"
 import type { FeedbackRow } from "../../../api/console/FeedbackRows.ts"
 import type { ReviewResult, ReviewVerdict } from "../../../api/ReviewBatch.ts"
@@ -10,6 +10,7 @@ import { compareValues } from "../../ui/batch/compareValues.ts"
 import { CountedFact } from "../../ui/batch/Facts.tsx"
 import { RecordTable } from "../../ui/batch/RecordTable.tsx"
 import type { SelectedRows } from "../../ui/selection/useSelection.ts"
+import { notUndoneText } from "../../ui/Failure.ts"
 import { summarizeJsonStart } from "../../ui/summarizeJson.ts"
 import { showToast } from "../../ui/Toasts.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
@@ -155,10 +156,10 @@ const reviewMany = (verdict: ReviewVerdict, records: ReadonlyArray<FeedbackRow>,
 
 /** Makes corrections that were just staged pending again. */
 const undo = async (records: ReadonlyArray<FeedbackRow>): Promise<void> => {
-  const response = await Effect.runPromise(Effect.option(reviewMany("unstage", records, "")))
+  const exit = await Effect.runPromiseExit(reviewMany("unstage", records, ""))
   refreshAfterReviews(records)
-  if (response._tag === "None") return showToast("Not undone: the service did not answer. Try again.")
-  const { results } = response.value
+  if (Exit.isFailure(exit)) return showToast(notUndoneText(exit.cause))
+  const { results } = exit.value
   const undone = results.filter(({ problem }) => problem === null).length
   const text = `${countOf(undone, nouns)} pending again`
   showToast(undone === results.length ? text : `${text}, ${results.length - undone} not`)

@@ -1,5 +1,6 @@
-/** Whether the API keys that a key or person created stay usable after its end. */
 import { Checkbox } from "../../ui/Checkbox.tsx"
+
+/** Whether the API keys that a key or person created stay usable after its end. */
 export const KeepCreatedKeys = ({
   count,
   isChecked,

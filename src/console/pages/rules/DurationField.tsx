@@ -19,7 +19,8 @@ const unitOf = (seconds: number | null): Unit =>
     ? "minutes"
     : (units.findLast(([, factor]) => seconds % factor === 0)?.[0] ?? "seconds")
 
-/** The longest duration that the API accepts: 30 days. */ const MAX_SECONDS = 30 * 86_400
+/** The longest duration that the API accepts: 30 days. */
+const MAX_SECONDS = 30 * 86_400
 
 /** A duration as a number and a unit. */
 export const DurationField = ({

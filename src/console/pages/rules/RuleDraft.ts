@@ -28,10 +28,8 @@ export const toRuleListDraft = (rules: ReadonlyArray<ApprovalRule>, revision: nu
   return { revision, before: drafts, drafts }
 }
 
-/** Whether the list differs from the loaded one. */ export const isChanged = ({
-  before,
-  drafts
-}: RuleListDraft): boolean =>
+/** Whether the list differs from the loaded one. */
+export const isChanged = ({ before, drafts }: RuleListDraft): boolean =>
   before.length !== drafts.length || drafts.some((draft, index) => draft !== before[index])
 
 /** A new rule that requires approval for every step, with the API's default values. */

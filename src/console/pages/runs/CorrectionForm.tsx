@@ -12,7 +12,7 @@ import { refreshAfterRunReview } from "../../state/runs.ts"
 import { useCan } from "../../state/session.ts"
 import { Button } from "../../ui/Button.tsx"
 import { Diff, jsonEquals } from "../../ui/Diff.tsx"
-import { type Failure, failureOfAction } from "../../ui/Failure.ts"
+import { type Failure, failureOfAction, notUndoneText } from "../../ui/Failure.ts"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
 import { KeptWorkNotice } from "../../ui/KeptWorkNotice.tsx"
 import { TextAreaField } from "../../ui/TextField.tsx"
@@ -325,9 +325,5 @@ const takeBack = async (run: RunRecord, record: FeedbackRecord): Promise<void> =
   })
   refreshAfterReview(record)
   refreshAfterRunReview(run.task_id, run.trace_id)
-  showToast(
-    Exit.isSuccess(exit)
-      ? "Correction taken back: it is rejected"
-      : `Not undone: ${failureOfAction(exit.cause)?.title ?? "the request was cancelled"}`
-  )
+  showToast(Exit.isSuccess(exit) ? "Correction taken back: it is rejected" : notUndoneText(exit.cause))
 }

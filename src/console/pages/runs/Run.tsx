@@ -20,7 +20,7 @@ import { ConfirmButton } from "../../ui/ConfirmButton.tsx"
 import { CopyButton } from "../../ui/CopyButton.tsx"
 import { CopyRecord } from "../../ui/CopyRecord.tsx"
 import { EmptyState } from "../../ui/EmptyState.tsx"
-import { failureOfAction } from "../../ui/Failure.ts"
+import { notUndoneText } from "../../ui/Failure.ts"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
 import { JsonTree } from "../../ui/JsonTree.tsx"
 import { PageHeader } from "../../ui/PageHeader.tsx"
@@ -396,11 +396,7 @@ const undoScore = async (run: RunRecord, record: FeedbackRecord): Promise<void> 
   const exit = await Effect.runPromiseExit(apiClient.feedback.withdraw({ params: { id: record.id } }))
   refreshAfterReview(record)
   refreshAfterRunReview(run.task_id, run.trace_id)
-  showToast(
-    Exit.isSuccess(exit)
-      ? "Feedback withdrawn"
-      : `Not undone: ${failureOfAction(exit.cause)?.title ?? "the request was cancelled"}`
-  )
+  showToast(Exit.isSuccess(exit) ? "Feedback withdrawn" : notUndoneText(exit.cause))
 }
 
 const tokens = (count: number | null): string => (count === null ? "unknown" : count.toLocaleString("en"))

@@ -81,8 +81,8 @@ const originTexts: Readonly<Record<ExampleOrigin, string>> = {
 const points = (value: number): string =>
   `${value > 0 ? "+" : value < 0 ? "−" : ""}${Math.abs(Math.round(value * 1_000) / 10).toLocaleString("en")} points`
 
-/** The x position of a share in the bar, kept off the edges so that an end mark is not clipped. */ const barPosition =
-  (share: number): number => Math.min(996, Math.max(4, share * 1000))
+/** The x position of a share in the bar, kept off the edges so that an end mark is not clipped. */
+const barPosition = (share: number): number => Math.min(996, Math.max(4, share * 1000))
 
 /** One side's share of expected answers, with its confidence interval. */
 const Bar = ({ label, side }: { readonly label: string; readonly side: SideSummary }) => {

@@ -177,13 +177,13 @@ export const ProviderFields = ({
               Remove the stored headers
             </Checkbox>
           ) : null}
-          {numbers.map(({ name, ...number }) => (
+          {numbers.map(({ name, pointer, ...number }) => (
             <NumberField
               key={name}
               className="short"
               {...number}
               {...(provider.kind === "anthropic" ? anthropicNumbers[name] : undefined)}
-              error={fieldError(failure, `provider/${name}`)}
+              error={fieldError(failure, pointer)}
               value={provider[name]}
               onChange={(value) => set({ [name]: value })}
             />
@@ -207,6 +207,7 @@ const numbers = [
     name: "temperature",
     label: "Temperature",
     hint: "0 to 2. Defaults to the server's value.",
+    pointer: "provider/temperature",
     min: 0,
     max: 2,
     step: "any"
@@ -215,6 +216,7 @@ const numbers = [
     name: "top_p",
     label: "Top p",
     hint: "0 to 1: share of the most probable tokens. Defaults to the server's value.",
+    pointer: "provider/top_p",
     min: 0,
     max: 1,
     step: "any"
@@ -223,6 +225,7 @@ const numbers = [
     name: "max_tokens",
     label: "Tokens of an answer",
     hint: "At most, 1 to 1,000,000, reasoning included. Defaults to the server's value.",
+    pointer: "provider/max_tokens",
     min: 1,
     max: 1_000_000,
     step: 1
@@ -249,6 +252,7 @@ const numbers = [
     name: "timeout_seconds",
     label: "Timeout in seconds",
     hint: "1 to 120. Defaults to 60.",
+    pointer: "provider/timeout_seconds",
     min: 1,
     max: 120,
     step: 1

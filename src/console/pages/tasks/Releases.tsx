@@ -109,11 +109,8 @@ const numberOf = (releases: ReadonlyArray<Release>, id: ReleaseId): string => {
   return found === undefined ? "an earlier release" : `release ${found.number}`
 }
 
-/** The button that makes an earlier release live again. */ const RollbackButton = ({
-  release: { id, number, task_id }
-}: {
-  readonly release: Release
-}) => (
+/** The button that makes an earlier release live again. */
+const RollbackButton = ({ release: { id, number, task_id } }: { readonly release: Release }) => (
   <ConfirmButton
     kind="plain"
     label="Roll back to this release"

@@ -40,7 +40,8 @@ export interface ProviderDraft {
   readonly output_price: string
 }
 
-/** All fields of the task form. */ export interface TaskDraft {
+/** All fields of the task form. */
+export interface TaskDraft {
   readonly name: string
   readonly instructions: string
   readonly input_schema: string

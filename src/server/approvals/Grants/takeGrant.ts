@@ -6,7 +6,7 @@ import { RuleCondition } from "../../../domain/approvals/RuleCondition.ts"
 import { GrantId, KeyId, type OrgId, type SessionId } from "../../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../../domain/Time.ts"
 import { LruCache } from "../../concurrency/LruCache.ts"
-import { keyMakers } from "../../identity/keyMakers.ts"
+import { identityMakers } from "../../identity/identityMakers.ts"
 import { mayDecide } from "../../identity/mayDecide.ts"
 import { rowsOf } from "../../store/rows.ts"
 import { compileConditions } from "./compileConditions.ts"
@@ -64,7 +64,7 @@ export const makeTakeGrant = (sql: SqlClient.SqlClient) => {
     candidateRows.all(sql`
       SELECT
         grants.grant_id, grants.scope, grants.tool, grants.action_class, grants.content_digest, grants.conditions,
-        grants.reason, grants.created_by_id, grants.created_by_name, ${keyMakers(sql)} AS makers, api_keys.groups
+        grants.reason, grants.created_by_id, grants.created_by_name, ${identityMakers(sql)} AS makers, api_keys.groups
       FROM grants
         JOIN api_keys ON api_keys.org_id = grants.org_id AND api_keys.key_id = grants.created_by_id
       WHERE grants.org_id = ${org_id}

@@ -1,6 +1,6 @@
-import { Effect, Layer, Stream } from "effect"
+import { Effect, Layer } from "effect"
 import { HttpServerRequest, HttpServerResponse } from "effect/http"
-import { Authentication, CurrentPrincipal } from "../../../api/Authorization.ts"
+import { Authentication } from "../../../api/Authorization.ts"
 import { KEY_HEADER, SESSION_PARAMETER } from "../../../api/Console.ts"
 import { InvalidApiKey } from "../../../api/Problems.ts"
 import type { ConsoleSessionId } from "../../../domain/Ids.ts"
@@ -8,6 +8,8 @@ import { ConsoleSessions } from "../ConsoleSessions.ts"
 import { makeAuthenticatedResponse } from "../../http/authenticatedResponse.ts"
 import { ClientAddress } from "../../http/ClientAddress.ts"
 import { makeFairReads } from "../../admission/FairReads.ts"
+import { asCaller } from "../../http/CurrentCaller.ts"
+import { endWith } from "../../http/endWith.ts"
 import { problemResponse } from "../../http/problemResponse.ts"
 import { makeRequestLog } from "../../http/RequestLog.ts"
 import { rateLimitExceeded, RateLimits } from "../../admission/RateLimits.ts"
@@ -30,11 +32,12 @@ export const layer = Layer.effect(
       api_key: Effect.fnUntraced(function* (operation, { endpoint }) {
         const request = yield* HttpServerRequest.HttpServerRequest
         const address = client.of(request)
-        const session = yield* sessions.find(sessionToken(request), {
+        const find = sessions.find(sessionToken(request), {
           address,
           admit: limits.admitKeyLookup(address),
           isActive: isActive(request)
         })
+        const session = yield* find
         const { principal } = session
         if (namesOtherSession(request.url, session.view.id)) return yield* otherSession
         const quota = yield* log.caller(principal, limits.admitRequest(principal))
@@ -43,20 +46,20 @@ export const layer = Layer.effect(
             ? reads.run(
                 principal.org_id,
                 endpoint
-              )(Effect.provideService(operation, CurrentPrincipal, principal))
+              )(
+                asCaller(
+                  operation,
+                  principal,
+                  Effect.map(find, (again) => again.principal)
+                )
+              )
             : problemResponse(rateLimitExceeded(quota.refused))
-        const response = HttpServerResponse.setHeader(
-          yield* respond(principal, quota)(handled),
+        const response = yield* respond(principal, quota)(handled)
+        return HttpServerResponse.setHeader(
+          endWith(sessions.ended(session))(response),
           KEY_HEADER,
           principal.actor.id
         )
-        return response.body._tag === "Stream"
-          ? HttpServerResponse.stream(Stream.interruptWhen(response.body.stream, sessions.ended(session)), {
-              status: response.status,
-              headers: response.headers,
-              contentType: response.body.contentType
-            })
-          : response
       })
     })
   })

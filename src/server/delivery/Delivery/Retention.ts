@@ -215,7 +215,9 @@ export const makeRetention = (
     maintainPartitions(sql, DateTime.subtractDuration(today, options.keep), today)
   )
 
-  /** Logs the longest transaction visible to this role. Until it ends, deliveries continue, but the tables grow. */
+  let warnedOf: number | undefined
+
+  /** Logs the longest transaction visible to this role, once. Until it ends, deliveries continue, but the tables grow. */
   const warnOfLongTransaction = Effect.gen(function* () {
     const [oldest] = yield* sql<{ readonly pid: number; readonly name: string; readonly seconds: number }>`
       SELECT pid::int AS pid, application_name AS name, extract(epoch FROM now() - xact_start)::int AS seconds
@@ -226,7 +228,9 @@ export const makeRetention = (
       ORDER BY xact_start
       LIMIT 1
     `
-    if (oldest === undefined) return
+    const isNew = oldest?.pid !== warnedOf
+    warnedOf = oldest?.pid
+    if (oldest === undefined || !isNew) return
     yield* Effect.logWarning(
       `A transaction has been open for ${oldest.seconds} s; VACUUM cannot remove deleted rows until it ends`,
       { pid: oldest.pid, application_name: oldest.name }

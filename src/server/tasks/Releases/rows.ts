@@ -133,7 +133,7 @@ const listedRows = rowsOf(Schema.Struct({ ...ReleaseRow.fields, found: Schema.In
  * The newest releases of a task, by their id, among which the highest number is. The id, which has the time, is made before the task is locked:
  * concurrent releases may be numbered in another order.
  */
-const MAX_OUT_OF_ORDER = 100
+const MAX_OUT_OF_ORDER = 1_000
 
 /**
  * Inserts a release, and returns it with its number. The caller has locked the task, so that numbers are consecutive. `previous`: the live

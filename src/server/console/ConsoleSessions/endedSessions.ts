@@ -1,6 +1,6 @@
 import { Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
-import type { KeyId, OrgId } from "../../../domain/Ids.ts"
+import type { OrgId } from "../../../domain/Ids.ts"
 import { type Timestamp, toDate } from "../../../domain/Time.ts"
 import type { KeyRef } from "../../identity/KeyRef.ts"
 import { textArray } from "../../store/pgArrays.ts"
@@ -10,46 +10,6 @@ import { rowsOf } from "../../store/rows.ts"
 export interface SessionRef extends KeyRef {
   /** SHA-256 of the session's secret, in hexadecimal. */
   readonly digest: string
-}
-
-interface WatchedSession {
-  readonly session: SessionRef
-  readonly waiters: Set<() => void>
-}
-
-/** The sessions of this replica that have open streams, which outlast the request that opened them. */
-export const makeSessionWatch = () => {
-  const watched = new Map<string, WatchedSession>()
-
-  const end = (digest: string): void => {
-    const waiters = watched.get(digest)?.waiters
-    watched.delete(digest)
-    waiters?.forEach((resume) => resume())
-  }
-
-  const sessions = (): ReadonlyArray<SessionRef> => [...watched.values()].map(({ session }) => session)
-
-  return {
-    /** Completes when the session is ended through `end` or `endSessionsOfKeys`. */
-    awaitEnd: (session: SessionRef): Effect.Effect<void> =>
-      Effect.callback((resume) => {
-        const { waiters } = watched.get(session.digest) ?? { waiters: new Set<() => void>() }
-        watched.set(session.digest, { session, waiters })
-        const waiter = () => resume(Effect.void)
-        waiters.add(waiter)
-        return Effect.sync(() => {
-          waiters.delete(waiter)
-          if (waiters.size === 0 && watched.get(session.digest)?.waiters === waiters) {
-            watched.delete(session.digest)
-          }
-        })
-      }),
-    end,
-    endSessionsOfKeys: (keys: ReadonlySet<KeyId>): void => {
-      for (const { digest, key_id } of sessions()) if (keys.has(key_id)) end(digest)
-    },
-    sessions
-  }
 }
 
 const endedRows = rowsOf(Schema.Struct({ digest: Schema.String }))
