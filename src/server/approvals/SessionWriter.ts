@@ -32,6 +32,7 @@ import { StoreClock } from "../store/StoreClock.ts"
 import { SessionSignals } from "./SessionSignals.ts"
 import { type ApprovalKey, type ApprovalRow, findApprovalsByKey } from "./approvalRows.ts"
 import { BudgetCounters } from "./BudgetCounters.ts"
+import { isLostCounterRace } from "./SessionWriter/counterChange.ts"
 import { findSavedSteps, type StepKey } from "./SessionWriter/findSavedSteps.ts"
 import { countClosed } from "./countClosed.ts"
 import { makeLongQueues } from "./SessionWriter/LongQueues.ts"
@@ -184,7 +185,11 @@ export class SessionWriter extends Context.Service<
         abandonedMillis: ABANDONED_WRITE_MILLIS,
         run: (writes) =>
           // A lost race is no fault of the writes: each is made under the lock.
-          Effect.catchIf(runBatch(writes), isLostRace, () => Effect.succeed(writes.map(() => notWritten)))
+          Effect.catchIf(
+            runBatch(writes),
+            (error) => isLostRace(error) || isLostCounterRace(error),
+            () => Effect.succeed(writes.map(() => notWritten))
+          )
       })
 
       const findSteps = yield* makeStatementBatcher({

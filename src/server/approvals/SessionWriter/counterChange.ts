@@ -1,4 +1,4 @@
-import type { SqlClient, Statement } from "effect/sql"
+import { type SqlClient, SqlError, type Statement } from "effect/sql"
 import { toDate } from "../../../domain/Time.ts"
 import { int4Array, int8Array, textArray, timestamptzArray } from "../../store/pgArrays.ts"
 import type { CounterWrite } from "../BudgetCounters/composeSpends.ts"
@@ -67,8 +67,8 @@ export const COUNTERS_PREMISE = `AND NOT EXISTS (
       )`
 
 /**
- * Adds the steps that were applied. A new counter that another statement has made meanwhile violates the primary key, so that nothing is
- * written.
+ * Adds the steps that were applied. A new counter that another transaction has created meanwhile violates the primary key, so that nothing is
+ * written: `isLostCounterRace`.
  */
 export const raisedCounters = (sql: SqlClient.SqlClient): Statement.Fragment =>
   sql.literal(`
@@ -95,6 +95,12 @@ export const raisedCounters = (sql: SqlClient.SqlClient): Statement.Fragment =>
       FROM counted c
       WHERE c.version = 0
     )`)
+
+/** Whether a statement failed because another transaction has created one of its new counters. */
+export const isLostCounterRace = (error: unknown): boolean =>
+  SqlError.isSqlError(error) &&
+  error.reason._tag === "UniqueViolation" &&
+  error.reason.constraint === "budget_counters_pkey"
 
 /** Adds a step to a counter that the transaction has locked, or has found not to exist, on a cluster. */
 export const raiseCounter = (

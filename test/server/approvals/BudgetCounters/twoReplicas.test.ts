@@ -1,8 +1,10 @@
 import { assert, layer } from "@effect/vitest"
-import { Array as Arr, Effect } from "effect"
+import { Array as Arr, Deferred, Effect, Fiber } from "effect"
+import { SqlClient } from "effect/sql"
 import type { NewApprovalRule } from "../../../../src/api/ApprovalRules.ts"
 import { StepId } from "../../../../src/domain/Ids.ts"
 import { Countersign } from "../../../../src/testing/index.ts"
+import { waitForBlockedStatements } from "../../../support/eventually.ts"
 import { layerTwoReplicas, SecondReplica } from "../../../support/twoReplicas.ts"
 
 /** Steps that are submitted at once. */
@@ -73,6 +75,44 @@ layer(layerTwoReplicas, { excludeTestServices: true, timeout: "60 seconds" })(
           ...Arr.makeBy(5, () => "allow" as const),
           ...Arr.makeBy(3, () => "reject" as const)
         ])
+      })
+    )
+
+    it.effect("a step whose new counter another transaction creates first is counted after it", () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const { submit } = yield* team("created twice", [
+          { per: "organization", window_seconds: 3600, count: 2 }
+        ])
+        yield* submit(0, "first replica", 1)
+        // As retention does. The second replica has not cached the counter.
+        const [counter] = yield* sql<{ readonly org_id: string; readonly counter: string }>`
+          DELETE FROM budget_counters
+          WHERE org_id = (SELECT org_id FROM organizations WHERE name = 'created twice')
+          RETURNING org_id, counter
+        `
+        if (counter === undefined) return assert.fail("the step was counted")
+        const created = yield* Deferred.make<void>()
+        const creation = yield* Effect.forkChild(
+          sql.withTransaction(
+            Effect.gen(function* () {
+              yield* sql`
+                INSERT INTO budget_counters (org_id, counter, version, entries, expires_at)
+                VALUES (
+                  ${counter.org_id}, ${counter.counter}, 1,
+                  json_build_array(json_build_array((extract(epoch FROM now()) * 1000)::bigint, 1)),
+                  now() + interval '1 hour'
+                )
+              `
+              yield* Deferred.succeed(created, undefined)
+              yield* waitForBlockedStatements(1)
+            })
+          )
+        )
+        yield* Deferred.await(created)
+        assert.strictEqual((yield* submit(1, "second replica", 1)).decision, "allow")
+        yield* Fiber.join(creation)
+        assert.strictEqual((yield* submit(1, "beyond the budget", 1)).decision, "reject")
       })
     )
 
