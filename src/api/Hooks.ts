@@ -43,7 +43,7 @@ export const ClaudeCodeHookAnswer = Schema.Struct({
       "The decision, in the form of the event: of `PreToolUse`, a `permissionDecision` of `allow`, `deny` or `defer`."
   }),
   decision: Schema.optionalKey(Schema.Literal("block")).annotateKey({
-    description: "`block`: the input is not understood, and `reason` says why."
+    description: "`block`: the input is not understood, or the service failed, and `reason` says why."
   }),
   reason: Schema.optionalKey(Schema.String).annotateKey({ description: "Why it is blocked." }),
   systemMessage: Schema.optionalKey(Schema.String).annotateKey({
@@ -56,8 +56,8 @@ export const ClaudeCodeHookAnswer = Schema.Struct({
 export type ClaudeCodeHookAnswer = typeof ClaudeCodeHookAnswer.Type
 
 /**
- * Answers a request that is refused, other than for its key, with a denial: a coding agent lets a call pass whose hook fails. Runs between
- * `Authentication` and `RequestBody`.
+ * Answers a request that is refused, other than for its key, or that the service fails to serve, with a denial: a coding agent lets a call pass
+ * whose hook fails. Runs around `Authentication` and `RequestBody`.
  */
 export class HookDenials extends HttpApiMiddleware.Service<HookDenials>()("countersign/api/HookDenials") {}
 
@@ -83,7 +83,7 @@ export class HooksApi extends HttpApiGroup.make("hooks")
           summary: "Answer a hook of Claude Code",
           description: [
             "For `http` hooks of Claude Code. `PreToolUse` asks for a decision about the call, as a governed step whose ID is `tool_use_id`, in an agent session of the API key for this session of Claude Code, which is created on first use. A call that needs a person waits, and is then denied; the same call asks again under the same approval. A call with the ID of one that has an outcome, or other arguments, is another call. `PostToolUse` and `PostToolUseFailure` record the outcome. `SessionEnd` closes the agent session, unless a call waits.",
-            'Claude Code lets a call pass whose hook gets an error, unless the hook has `onFailure: "block"`: set it. Requests that are refused for another reason than the API key, such as malformed bodies, get 200 with a denial.',
+            'Claude Code lets a call pass whose hook gets an error, unless the hook has `onFailure: "block"`: set it. Requests that are refused for another reason than the API key, such as malformed bodies, get 200 with a denial, and so do requests that the service fails to serve.',
             "Body limit: 4 MiB."
           ].join(" ")
         })
@@ -91,8 +91,8 @@ export class HooksApi extends HttpApiGroup.make("hooks")
   )
   .prefix("/v1/hooks")
   .middleware(RequestBody)
-  .middleware(HookDenials)
   .middleware(Authentication)
+  .middleware(HookDenials)
   .annotateMerge(
     OpenApi.annotations({
       title: "Hooks",

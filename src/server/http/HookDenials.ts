@@ -2,30 +2,44 @@ import { Cause, Effect, Layer } from "effect"
 import { HttpServerResponse } from "effect/http"
 import { HttpApiError } from "effect/http-api"
 import { HookDenials } from "../../api/Hooks.ts"
-import { InsufficientScope } from "../../api/Problems.ts"
+import { AddressNotAllowed, InsufficientScope, InvalidApiKey } from "../../api/Problems.ts"
 import { describeFirst, describeIssue } from "../../domain/describeIssue.ts"
-import { answerFault } from "../../domain/hooks/hookAnswer.ts"
+import { answerFault, type HookAnswer } from "../../domain/hooks/hookAnswer.ts"
+import { DatabaseOutage } from "../observability/DatabaseOutage.ts"
+import { RequestId } from "../observability/RequestId.ts"
+import { faultProblem } from "./faultProblem.ts"
 
 /**
- * Answers a body that is refused with a denial in the hook's format and status 200: a coding agent lets a call pass whose hook gets an error.
- * Refusals of the API key keep their status, and so do faults of the service, which are logged.
+ * Answers a request that is refused, or that the service fails to serve, with a denial in the hook's format and status 200: a coding agent lets
+ * a call pass whose hook gets an error. Refusals of the API key keep their status. A fault of the service is logged as for other operations.
  */
-export const layer: Layer.Layer<HookDenials> = Layer.succeed(HookDenials, (operation) =>
-  Effect.catchCause(operation, (cause) => {
-    const failure = cause.reasons.find(Cause.isFailReason)
-    if (failure === undefined || failure.error instanceof InsufficientScope) return Effect.failCause(cause)
-    return Effect.succeed(
-      HttpServerResponse.jsonUnsafe(
-        answerFault("claude-code", {
-          _tag: "Fault",
-          event: undefined,
-          reason: describe(failure.error),
-          canBlock: true
-        })
-      )
-    )
-  })
+export const layer: Layer.Layer<HookDenials> = Layer.effect(
+  HookDenials,
+  Effect.map(
+    DatabaseOutage,
+    (outage) => (operation) =>
+      Effect.catchCause(operation, (cause) => {
+        const failure = cause.reasons.find(Cause.isFailReason)
+        const isKeyRefused = failure !== undefined && isRefusalOfKey(failure.error)
+        if (isKeyRefused || Cause.hasInterruptsOnly(cause)) return Effect.failCause(cause)
+        const answer =
+          failure === undefined ? denyFault(cause, outage) : Effect.succeed(denyRefused(failure.error))
+        return Effect.map(answer, (body) => HttpServerResponse.jsonUnsafe(body))
+      })
+  )
 )
+
+const isRefusalOfKey = (error: unknown): boolean =>
+  error instanceof InvalidApiKey || error instanceof AddressNotAllowed || error instanceof InsufficientScope
+
+const denyRefused = (error: unknown): HookAnswer =>
+  answerFault("claude-code", { _tag: "Fault", event: undefined, reason: describe(error), canBlock: true })
+
+const denyFault = (cause: Cause.Cause<unknown>, outage: DatabaseOutage): Effect.Effect<HookAnswer> =>
+  Effect.zipWith(faultProblem(cause, outage), RequestId, ({ detail }, request_id) => ({
+    decision: "block",
+    reason: `Countersign denied this, because it could not decide. ${detail} Request id: ${request_id}.`
+  }))
 
 /** The fault. The texts of problems contain no values of the body. */
 const describe = (error: unknown): string => {

@@ -1,14 +1,12 @@
 import { Cause, Effect } from "effect"
 import { HttpServerError, type HttpServerRequest, HttpServerResponse } from "effect/http"
-import { SqlError } from "effect/sql"
 import { Api } from "../../api/Api.ts"
-import { InternalError, InvalidRequest, MethodNotAllowed, NotFound, Unavailable } from "../../api/Problems.ts"
+import { InvalidRequest, MethodNotAllowed, NotFound } from "../../api/Problems.ts"
 import { nearestName } from "../../domain/nearestName.ts"
 import { errorsOf } from "../observability/errorsOf.ts"
-import { RequestId } from "../observability/RequestId.ts"
 import type { DatabaseOutage } from "../observability/DatabaseOutage.ts"
-import { describeDatabaseError, isDatabaseUnavailable } from "../store/databaseErrors.ts"
 import { allowedMethods } from "./causeResponse/allowedMethods.ts"
+import { faultProblem } from "./faultProblem.ts"
 import { problemResponse } from "./problemResponse.ts"
 
 /**
@@ -27,32 +25,9 @@ export const causeResponse = (
       if (error.reason._tag === "RequestParseError")
         return problemResponse(new InvalidRequest({ detail: "The request could not be read." }))
     }
-    if (SqlError.isSqlError(error) && isDatabaseUnavailable(error)) {
-      return Effect.andThen(
-        withRequestId(logUnavailable(error, outage)),
-        problemResponse(new Unavailable({ detail: "The database is unavailable; retry shortly." }))
-      )
-    }
   }
-  return Effect.andThen(
-    withRequestId(Effect.logError("Unhandled error while serving a request", cause)),
-    problemResponse(new InternalError({ detail: "Internal error. Include the request id if you report it." }))
-  )
+  return Effect.flatMap(faultProblem(cause, outage), problemResponse)
 }
-
-/**
- * A request that fails during an outage of the database has no log line of its own: thousands of them would hide the
- * one with the cause.
- */
-const logUnavailable = (error: SqlError.SqlError, { report }: DatabaseOutage): Effect.Effect<void> =>
-  Effect.flatMap(report(error), (isOutage) => {
-    const line = `The database could not serve a request: ${describeDatabaseError(error)}`
-    return isOutage ? Effect.logDebug(line) : Effect.logWarning(line)
-  })
-
-/** Adds the request id to a log line, so that the id of a response finds the line. */
-const withRequestId = (line: Effect.Effect<void>): Effect.Effect<void> =>
-  Effect.flatMap(RequestId, (request_id) => Effect.annotateLogs(line, { request_id }))
 
 /** The first segment of each path after `/v1/`. */
 const resources = Object.values(Api.groups).flatMap((group) =>

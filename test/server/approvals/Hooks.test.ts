@@ -1,5 +1,6 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect, Schedule } from "effect"
+import { Effect, Layer, Logger, Schedule } from "effect"
+import { SqlClient } from "effect/sql"
 import { DecisionWaits } from "../../../src/server/approvals/DecisionWaits.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { governedRun } from "../../adapters/governedRun.ts"
@@ -37,6 +38,7 @@ const codingAgent = Effect.fnUntraced(function* (organization: string) {
     const specific: Record<string, unknown> = Object(answer["hookSpecificOutput"])
     return {
       status: response.status,
+      requestId: response.headers.get("x-request-id") ?? "none",
       answer,
       decision: specific["permissionDecision"],
       reason: String(specific["permissionDecisionReason"] ?? answer["reason"])
@@ -365,3 +367,57 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("HTTP hoo
     })
   )
 })
+
+/** The log of the service whose database fails. */
+const logged: Array<string> = []
+const logger = Logger.map(Logger.formatJson, (line) => void logged.push(line))
+
+layer(service().pipe(Layer.provide(Logger.layer([logger]))), { excludeTestServices: true })(
+  "HTTP hooks of a service that fails",
+  (it) => {
+    /** Makes the statements that write steps fail with an SQLSTATE. */
+    const failing = Effect.fnUntraced(function* (state: string) {
+      const sql = yield* SqlClient.SqlClient
+      yield* sql.unsafe(`
+        CREATE OR REPLACE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql
+        AS $$ BEGIN RAISE EXCEPTION 'failed' USING ERRCODE = '${state}'; END $$
+      `)
+      yield* sql`
+        CREATE OR REPLACE TRIGGER fails BEFORE INSERT ON governed_steps FOR EACH STATEMENT EXECUTE FUNCTION fail()
+      `
+    })
+
+    const faults: ReadonlyArray<readonly [what: string, state: string, reason: RegExp, line: string]> = [
+      ["a defect", "22012", /internal error/iu, "Unhandled error while serving a request"],
+      ["an unavailable database", "55P03", /database is unavailable/iu, "The database could not serve"]
+    ]
+    it.effect.each(faults)(
+      "deny a call after %s, with the request id of its log line",
+      ([, state, why, line]) =>
+        Effect.gen(function* () {
+          const { post } = yield* codingAgent(`http ${state}`)
+          yield* failing(state)
+          const denied = yield* Effect.promise(() => post(call("read")))
+          assert.deepStrictEqual([denied.status, denied.answer["decision"]], [200, "block"])
+          assert.match(denied.reason, why)
+          assert.include(denied.reason, denied.requestId)
+          const found = logged.find((text) => text.includes(denied.requestId) && text.includes(line))
+          assert.isDefined(found)
+        })
+    )
+
+    it.effect("deny a call whose key cannot be verified", () =>
+      Effect.gen(function* () {
+        const { countersign, post } = yield* codingAgent("http unverified")
+        const admin = yield* countersign.client({ name: "admin" }, "http unverified")
+        const { secret } = yield* admin.apiKeys.create({ payload: { name: "new", preset: "runtime" } })
+        const sql = yield* SqlClient.SqlClient
+        yield* sql`ALTER TABLE api_keys RENAME TO elsewhere`
+        const denied = yield* Effect.promise(() => post(call("read"), { key: secret }))
+        yield* sql`ALTER TABLE elsewhere RENAME TO api_keys`
+        assert.deepStrictEqual([denied.status, denied.answer["decision"]], [200, "block"])
+        assert.include(denied.reason, denied.requestId)
+      })
+    )
+  }
+)
