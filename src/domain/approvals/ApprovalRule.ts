@@ -88,7 +88,7 @@ export const ApprovalRule = Schema.Struct({
   }),
   retry_unknown: Schema.Boolean.annotateKey({
     description:
-      "Whether an agent may claim a step of this rule once more after an attempt whose outcome is unknown, because executing it twice does no harm. Default false: a person decides."
+      "Whether an agent may claim a step once more after an attempt whose outcome is unknown, because executing it twice does no harm: a step that this rule decided, and still matches. Default false: a person decides."
   }),
   reviewer: Schema.NullOr(RuleReviewer).annotateKey({
     description:
@@ -119,8 +119,6 @@ export interface Ruling {
   readonly effect: RuleEffect
   readonly reason: string
   readonly terms: ApprovalTerms
-  /** Whether an agent may claim the step once more after an attempt whose outcome is unknown. */
-  readonly retry_unknown: boolean
   /** Set if a rule that rejects or asks could not be judged: a person must see this step, and no standing grant allows it. */
   readonly unjudged?: true
   /** The use of the budgets of the rule that allows the step. Absent: the rule has none. */

@@ -1,5 +1,12 @@
 import { Result } from "effect"
-import { type ApprovalRule, DEFAULT_REVIEW_SECONDS, type RuleInput, type Ruling } from "./ApprovalRule.ts"
+import {
+  type ApprovalRule,
+  DEFAULT_REVIEW_SECONDS,
+  type RuleInput,
+  type RuleTarget,
+  type Ruling
+} from "./ApprovalRule.ts"
+import type { RuleId } from "../Ids.ts"
 import { type BudgetMeter, fitsBudgets, type CompiledBudget, compileBudget } from "./BudgetMeter.ts"
 import {
   compileCondition,
@@ -55,6 +62,11 @@ export interface CompiledRules {
   readonly exceeded: ExceededLimit | undefined
   /** Evaluates the list for a step. `meter` judges whether the step fits budgets. */
   readonly evaluate: (step: RuleInput, meter: BudgetMeter) => Ruling
+  /**
+   * Whether the rule that decided a step allows another claim after an attempt whose outcome is unknown. False if the rule has left the list, or
+   * does not match the step: it may have been changed since.
+   */
+  readonly retriesUnknown: (rule_id: RuleId | null, step: RuleInput) => boolean
 }
 
 /** A condition. Its value is shared with conditions of the same pointer, its judgement with equal conditions of other rules. */
@@ -170,7 +182,15 @@ const compileList = (rules: ReadonlyArray<ApprovalRule>, patterns: PatternCompil
     weight: Math.max(1, rules.length + templates + Math.ceil(total / 2 + patterns.size() / 10)),
     faults: patterns.faults,
     exceeded: patterns.exceeded(),
-    evaluate: (step, meter) => evaluate(compiled, segments, step, meter)
+    evaluate: (step, meter) => evaluate(compiled, segments, step, meter),
+    retriesUnknown: (rule_id, step) =>
+      compiled.some(
+        (one) =>
+          one.rule.id === rule_id &&
+          one.rule.retry_unknown &&
+          isAbout(one, step) &&
+          decisiveCondition(one.conditions, stepArgumentsOf(segments, step)) === undefined
+      )
   }
 }
 
@@ -184,6 +204,15 @@ interface StepArguments {
   readonly judgements: Array<Judgement | undefined>
   readonly budget: EvaluationBudget
 }
+
+const stepArgumentsOf = (segments: ReadonlyArray<ReadonlyArray<string>>, step: RuleInput): StepArguments => ({
+  root: step.arguments,
+  segments,
+  values: [],
+  isResolved: new Uint8Array(segments.length),
+  judgements: [],
+  budget: new EvaluationBudget()
+})
 
 const judgeCondition = (one: CompiledCondition, known: StepArguments): Judgement => {
   const { pointer, shared } = one
@@ -211,15 +240,7 @@ const evaluate = (
   meter: BudgetMeter
 ): Ruling => {
   let stepArguments: StepArguments | undefined
-  const readArguments = (): StepArguments =>
-    (stepArguments ??= {
-      root: step.arguments,
-      segments,
-      values: [],
-      isResolved: new Uint8Array(segments.length),
-      judgements: [],
-      budget: new EvaluationBudget()
-    })
+  const readArguments = (): StepArguments => (stepArguments ??= stepArgumentsOf(segments, step))
   let notAllowed: string | undefined
   /** Why the step does not fit a budget, which tells more than a condition that does not hold. */
   let overBudget: string | undefined
@@ -228,10 +249,9 @@ const evaluate = (
   let number = 0
   for (const candidate of rules) {
     number += 1
-    const { matchesClass, matchesTool, never, reviewed, rule } = candidate
+    const { never, reviewed, rule } = candidate
     let { ruling } = candidate
-    if (rule.task_id !== null && rule.task_id !== step.task_id) continue
-    if (!matchesTool(step.tool) || !matchesClass(step.action_class)) continue
+    if (!isAbout(candidate, step)) continue
     let decisive: ReturnType<typeof decisiveCondition>
     if (candidate.conditions.length > 0) decisive = decisiveCondition(candidate.conditions, readArguments())
     if (decisive?.judgement === "fails") {
@@ -274,6 +294,12 @@ const evaluate = (
   }
   return question ?? withNote(builtInRuling, overBudget ?? notAllowed)
 }
+
+/** Whether a rule matches a step but for its conditions and budgets. */
+const isAbout = ({ matchesClass, matchesTool, rule }: CompiledRule, step: RuleTarget): boolean =>
+  (rule.task_id === null || rule.task_id === step.task_id) &&
+  matchesTool(step.tool) &&
+  matchesClass(step.action_class)
 
 /** The question, which also needs the approvals that another rule asks for, because that one could match instead: by admins only if both do. */
 const withApprovalsOf = (question: Ruling, { terms }: Ruling): Ruling => {
@@ -334,7 +360,6 @@ const rulingOf = (rule: ApprovalRule): Ruling => ({
     quorum: rule.quorum,
     require_comment: rule.require_comment
   },
-  retry_unknown: rule.retry_unknown,
   ...summaryOf(rule)
 })
 
@@ -356,8 +381,7 @@ const builtInRuling: Ruling = {
     self_approval: false,
     quorum: DEFAULT_QUORUM,
     require_comment: "never"
-  },
-  retry_unknown: false
+  }
 }
 
 /** Evaluates a list for one step that fits every budget. For many steps, compile it once. */

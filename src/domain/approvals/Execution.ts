@@ -143,7 +143,7 @@ export interface ExecutionResult {
  *   (null) ─────────> executing ─────────────────────────────────────────> completed
  *                      │  ^  ^                                              ^     ^
  *          lease ends, │  │  │ claim after_unknown,                         │     │
- *       session closes │  │  │ if the rule says retry_unknown               │     │
+ *       session closes │  │  │ if its own rule has retry_unknown            │     │
  *                      v  │  │                    late outcome, or a person │     │
  *                     unknown ──────────────────── finds what happened ─────┘     │
  *                         │  │                                                    │

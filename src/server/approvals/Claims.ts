@@ -195,19 +195,14 @@ export class Claims extends Context.Service<
         const list = yield* isLocked ? rules.current(org_id) : rules.cached(org_id)
         if (!isLocked && list.revision !== found.rules_revision) return undefined
         const stored = readArguments(sql, org_id, key.session_id, key.step_id)
-        const ruling = list.compiled.evaluate(
-          {
-            ...found,
-            arguments: list.compiled.readsArguments ? yield* stored : undefined
-          },
-          fitsBudgets
-        )
+        const step = { ...found, arguments: list.compiled.readsArguments ? yield* stored : undefined }
+        const ruling = list.compiled.evaluate(step, fitsBudgets)
         const now = yield* clock.now
         const saved = yield* withoutPassedWindows(key, found, isLocked, now)
         if (saved === undefined) return undefined
         const answer = currentDecision(saved, yield* approvalOf(org_id, saved), ruling)
         if (answer.decision !== "allow") return isLocked ? yield* stepNotAllowed : undefined
-        const by = { options, ruling, rules_revision: list.revision, now, isLocked }
+        const by = { options, list, step, now, isLocked }
         const execution = yield* claimSaved(key, saved, answer, by)
         return execution === undefined
           ? undefined

@@ -204,7 +204,7 @@ export class Steps extends Context.Service<
         })
         const claimed =
           claim !== undefined && created.answer.decision === "allow"
-            ? yield* claimExecution(null, claim, ruled.ruling, now)
+            ? yield* claimExecution(null, claim, now)
             : { execution: null, transitions: [] }
         const outcome = yield* writer.write(
           {
@@ -291,12 +291,13 @@ export class Steps extends Context.Service<
         const saved = yield* withoutPassedWindows(key, found, isLocked, now)
         if (saved === undefined) return undefined
         // The digests are equal, so these are the arguments of the saved step. It is counted already.
-        const ruling = list.compiled.evaluate({ ...saved, arguments: step.arguments }, fitsBudgets)
+        const input = { ...saved, arguments: step.arguments }
+        const ruling = list.compiled.evaluate(input, fitsBudgets)
         const decided = currentDecision(saved, yield* approvalOf(org_id, saved), ruling)
         const answer = yield* withMessages(org_id, saved, decided, after_message)
         if (answer.decision === "allow") {
           if (options !== undefined) {
-            const by = { options, ruling, rules_revision: list.revision, now, isLocked }
+            const by = { options, list, step: input, now, isLocked }
             const claim = yield* claimSaved(key, saved, answer, by)
             return claim === undefined ? undefined : withClaim(key, saved, answer, claim)
           }

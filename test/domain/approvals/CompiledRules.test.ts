@@ -64,9 +64,28 @@ describe("CompiledRules", () => {
         self_approval: false,
         quorum: [{ count: 1, group: null }],
         require_comment: "never"
-      },
-      retry_unknown: false
+      }
     })
+  })
+
+  it("the rule that decided a step allows another attempt only while it matches the step", () => {
+    const id = RuleId.make(`rul_${"1".repeat(32)}`)
+    const positive: RuleCondition = { pointer: "/amount", op: "greater_than", value: 0 }
+    const retries = (over: Partial<ApprovalRule>, rule_id: RuleId | null = id) =>
+      compileRules([rule({ effect: "allow" }), rule({ id, retry_unknown: true, ...over })]).retriesUnknown(
+        rule_id,
+        { ...step, arguments: { amount: 1 } }
+      )
+    assert.isTrue(retries({}))
+    assert.isTrue(retries({ when: [positive] }))
+    assert.isFalse(retries({ retry_unknown: false }))
+    assert.isFalse(retries({}, null))
+    assert.isFalse(retries({}, rule({}).id))
+    assert.isFalse(retries({ tool: "payments.pay" }))
+    assert.isFalse(retries({ task_id: TaskId.make(`tsk_${"1".repeat(32)}`) }))
+    assert.isFalse(retries({ when: [{ ...positive, value: 1 }] }))
+    // It cannot be judged.
+    assert.isFalse(retries({ when: [{ ...positive, pointer: "/missing" }] }))
   })
 
   it("a rule with a task matches only steps of that task", () => {

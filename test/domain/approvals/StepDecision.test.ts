@@ -30,8 +30,7 @@ const ruling = (effect: Ruling["effect"]): Ruling => ({
     self_approval: false,
     quorum: [{ count: 1, group: null }],
     require_comment: "never"
-  },
-  retry_unknown: false
+  }
 })
 
 const expires_at = DateTime.makeUnsafe("2026-11-23T00:00:00Z")

@@ -39,8 +39,7 @@ const ruling: Ruling = {
     self_approval: false,
     quorum: [{ count: 1, group: null }],
     require_comment: "never"
-  },
-  retry_unknown: false
+  }
 }
 
 const step: AskingStep = {

@@ -1,6 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Array as Arr, Effect } from "effect"
 import { SqlClient } from "effect/sql"
+import type { NewApprovalRule } from "../../../src/api/ApprovalRules.ts"
 import { ClaimId, type SessionId, StepId } from "../../../src/domain/Ids.ts"
 import { Deadlines } from "../../../src/server/approvals/Deadlines.ts"
 import { Countersign } from "../../../src/testing/index.ts"
@@ -349,6 +350,52 @@ layer(service(), { excludeTestServices: true })("Claims", (it) => {
           "tool:claimed"
         ])
       })
+  )
+
+  it.effect("another attempt needs `retry_unknown` of the rule that decided the step", () =>
+    Effect.gen(function* () {
+      const { admin, agent, params, reviewer, submit } = yield* open
+      const replaceRules = (rules: ReadonlyArray<NewApprovalRule>) =>
+        admin.approvalRules.replace({ payload: { rules } })
+      const budget = { per: "session", window_seconds: 3600, count: 1 } as const
+      const { rules } = yield* replaceRules([
+        { tool: "allowed", effect: "allow", budget, retry_unknown: true },
+        { tool: "allowed", effect: "require_approval" }
+      ])
+      const [allows, asks] = rules
+      if (allows === undefined || asks === undefined) return assert.fail("both rules must be stored")
+      const used = { id: params.id, step_id: StepId.make("used") }
+      yield* agent.sessions.step({
+        params: used,
+        payload: { step_id: used.step_id, tool: "allowed", action_class: "c", claim: true }
+      })
+      const { approval_id } = yield* submit()
+      yield* reviewer.approvals.decide({
+        params: { id: approval_id ?? assert.fail("the step must wait") },
+        payload: { decision: "approve" }
+      })
+      assert.strictEqual((yield* submit({ claim: true })).claim?.attempt, 1)
+      yield* endLeases(params.id)
+      const claimAgain = (step = params) =>
+        agent.sessions.claim({ params: step, payload: { after_unknown: true } })
+      const isRefused = Effect.fnUntraced(function* () {
+        const claimed = yield* Effect.flip(claimAgain())
+        assert.strictEqual(claimed._tag, "STEP_ALREADY_CLAIMED")
+        const resumed = yield* Effect.flip(submit({ claim: true, after_unknown: true }))
+        assert.strictEqual(resumed._tag, "STEP_ALREADY_CLAIMED")
+      })
+      // The first rule matches now, but a person has allowed the step under the second one.
+      yield* isRefused()
+      assert.strictEqual((yield* claimAgain(used)).claim.attempt, 2)
+      // The same rule with `retry_unknown`, but for other steps.
+      yield* replaceRules([allows, { ...asks, tool: "other", retry_unknown: true }])
+      yield* isRefused()
+      // A rule of the same content, which did not decide the step.
+      yield* replaceRules([allows, { tool: "allowed", effect: "require_approval", retry_unknown: true }])
+      yield* isRefused()
+      yield* replaceRules([allows, { ...asks, retry_unknown: true }])
+      assert.strictEqual((yield* submit({ claim: true, after_unknown: true })).claim?.attempt, 2)
+    })
   )
 
   it.effect("a person resolves an unknown execution once, by what was found", () =>

@@ -4,7 +4,7 @@ import type { SqlClient } from "effect/sql"
 import type { ClaimRequest } from "../../../api/AgentSessions.ts"
 import { StepAlreadyClaimed } from "../../../api/ApprovalProblems.ts"
 import type { GovernedStep } from "../../../domain/approvals/AgentSession.ts"
-import type { Ruling } from "../../../domain/approvals/ApprovalRule.ts"
+import type { RuleInput } from "../../../domain/approvals/ApprovalRule.ts"
 import {
   DEFAULT_LEASE_SECONDS,
   type ExecutionRecord,
@@ -18,6 +18,7 @@ import type { Principal } from "../../../domain/identity/Principal.ts"
 import { formatTimestamp, type Timestamp } from "../../../domain/Time.ts"
 import { executionsUnknown } from "../../observability/metricDefinitions.ts"
 import { findOutcome } from "../executionRows.ts"
+import type { RuleList } from "../Rules.ts"
 import type { ResumedStep, SessionWriter, StepKey } from "../SessionWriter.ts"
 
 /** How a request claims a step. */
@@ -48,11 +49,10 @@ export const claimOptions = (
   }
 }
 
-/** Applies a claim to the execution of a step that is allowed; null: it is not claimed. */
+/** Applies a claim to the execution of a step that is allowed; null: it is not claimed. `after_unknown`: its rule allows another attempt. */
 export const claimExecution = (
   from: ExecutionRecord | null,
   { after_unknown, lease_seconds, principal, request }: ClaimOptions,
-  { retry_unknown }: Pick<Ruling, "retry_unknown">,
   now: Timestamp
 ) =>
   Effect.map(ClaimId.generate, (claim_id) =>
@@ -64,7 +64,7 @@ export const claimExecution = (
         claimed_by: principal.actor,
         lease_seconds,
         request,
-        after_unknown: after_unknown && retry_unknown
+        after_unknown
       },
       now
     )
@@ -112,20 +112,24 @@ export const makeClaimSaved = (sql: SqlClient.SqlClient, writer: SessionWriter["
     answer: GovernedStep,
     {
       isLocked,
+      list,
       now,
       options,
-      rules_revision,
-      ruling
+      step
     }: {
       readonly options: ClaimOptions
-      readonly ruling: Ruling
-      readonly rules_revision: number
+      /** The current rules, and the saved step with its arguments. */
+      readonly list: RuleList
+      readonly step: RuleInput
       readonly now: Timestamp
       readonly isLocked: boolean
     }
   ) {
     if (saved.completed) return yield* refuseClaim(sql, key, saved.execution)
-    const { execution, refusal, transitions } = yield* claimExecution(saved.execution, options, ruling, now)
+    // By the rule that decided the step, whichever rule matches now: a person who allowed it did so under that rule.
+    const after_unknown = options.after_unknown && list.compiled.retriesUnknown(saved.rule_id, step)
+    const claim = { ...options, after_unknown }
+    const { execution, refusal, transitions } = yield* claimExecution(saved.execution, claim, now)
     if (refusal !== null || execution === null) return yield* refuseClaim(sql, key, execution)
     // A repeated request: its claim is already written.
     if (transitions.length === 0) return execution
@@ -139,7 +143,7 @@ export const makeClaimSaved = (sql: SqlClient.SqlClient, writer: SessionWriter["
           from: { decision: saved.last_decision, execution: saved.execution },
           to: { decision: answer.decision, execution }
         },
-        rules_revision,
+        rules_revision: list.revision,
         events: [
           ...(answer.decision === saved.last_decision ? [] : [stepGovernedEvent(answer, saved)]),
           ...executionEvents(transitions, saved)
