@@ -195,7 +195,7 @@ export class ComparisonsApi extends HttpApiGroup.make("comparisons")
           identifier: "getComparison",
           summary: "Get a comparison",
           description:
-            "Returns one comparison: its progress, its summary, and one page of examples with both answers, all or those with one `verdict`."
+            "Returns one comparison: its progress, its summary, and one page of examples with both answers, all or those with one `verdict`. A key without `datasets.read` gets no contents: `input`, `expected` and both answers are null, and the reasons of the judge are empty."
         })
       ),
     HttpApiEndpoint.post("cancel", "/comparisons/:id/cancel", {

@@ -132,6 +132,27 @@ layer(environment, { excludeTestServices: true, timeout: "180 seconds" })(
         assert.deepStrictEqual(pageErrors, [])
       }).pipe(Effect.scoped, Effect.orDie))
 
+    test("a key without datasets.read sees which examples agree, and none of their contents", () =>
+      Effect.gen(function* () {
+        const { key } = yield* Countersign
+        const { comparison_id } = yield* fourVerdicts("no contents")
+        const { pageErrors, page } = yield* openSignedIn(
+          yield* key({ scopes: ["tasks.read"] }, "no contents"),
+          `/comparisons/${comparison_id}`
+        )
+        yield* Effect.promise(async () => {
+          await page.getByText("Inputs and answers are not shown").waitFor()
+          await page.locator("[data-example]").nth(4).waitFor()
+          assert.strictEqual(await page.locator("[data-example]").getByText("Failed").count(), 1)
+          assert.strictEqual(await page.getByText("Differs in 1 field").count(), 4)
+          await page.keyboard.press("j")
+          await page.waitForFunction(() => location.search.includes("example="))
+          assert.strictEqual(await page.getByText("Expected answer").count(), 0)
+        })
+        assert.deepStrictEqual(yield* accessibilityViolations(page), [])
+        assert.deepStrictEqual(pageErrors, [])
+      }).pipe(Effect.scoped, Effect.orDie))
+
     test("the compared data differ by examples, and the agreement of the releases is a chart with its table", () =>
       Effect.gen(function* () {
         const { key } = yield* Countersign

@@ -13,7 +13,8 @@ import { timestamp, Timestamp } from "../Time.ts"
 
 export const Outcome = Schema.Struct({
   answer: Schema.NullOr(JsonObject).annotateKey({
-    description: "The answer. Null if there is none; `failure` says why."
+    description:
+      "The answer. Null if there is none; `failure` says why. Also null without the scope `datasets.read`; `failure` is then null."
   }),
   agrees: Schema.Boolean.annotateKey({
     description:
@@ -64,8 +65,12 @@ export type ComparisonVerdict = typeof ComparisonVerdict.Type
 export const ComparisonResult = Schema.Struct({
   example_id: ExampleId.annotateKey({ description: "The example's ID." }),
   origin: ExampleOrigin.annotateKey({ description: "Where the example comes from." }),
-  input: JsonObject.annotateKey({ description: "The example's input." }),
-  expected: JsonObject.annotateKey({ description: "The example's answer." }),
+  input: Schema.NullOr(JsonObject).annotateKey({
+    description: "The example's input. Null without the scope `datasets.read`."
+  }),
+  expected: Schema.NullOr(JsonObject).annotateKey({
+    description: "The example's answer. Null without the scope `datasets.read`."
+  }),
   candidate: Outcome.annotateKey({ description: "The candidate's answer." }),
   live: Outcome.annotateKey({ description: "The live release's answer." })
 }).annotate({

@@ -41,7 +41,10 @@ export const Verdict = Schema.Struct({
   agrees: Schema.Boolean.annotateKey({
     description: "Whether the answer agrees. False if the judge failed."
   }),
-  reason: Schema.String.annotateKey({ description: "The judge's reason, at most 1,000 characters." }),
+  reason: Schema.String.annotateKey({
+    description:
+      "The judge's reason, at most 1,000 characters. Empty if the judge failed, and without the scope `datasets.read`."
+  }),
   failure: Schema.NullOr(Schema.String).annotateKey({
     description: "Why there is no verdict, in one sentence. Null if there is one."
   })

@@ -14,7 +14,7 @@ import {
   type ProviderKeyExists
 } from "../../api/Problems.ts"
 import { nothingSpent, withBudgetDefaults } from "../../domain/tasks/Budget.ts"
-import type { Comparison } from "../../domain/tasks/Comparison.ts"
+import type { Comparison, ComparisonResult, Outcome } from "../../domain/tasks/Comparison.ts"
 import { newTally } from "../../domain/tasks/ComparisonTally.ts"
 import { withEvaluatorDefaults } from "../../domain/tasks/Evaluator.ts"
 import { evaluatorFaults } from "../../domain/tasks/evaluatorFaults.ts"
@@ -67,7 +67,7 @@ export class Comparisons extends Context.Service<
       task_id: TaskId,
       request: PageRequest<ComparisonId>
     ) => Effect.Effect<Page<Comparison, ComparisonId>, NotFound, Authorized<"tasks.read">>
-    /** Returns the comparison and a page of its results. */
+    /** Returns the comparison and a page of its results, without their contents for a key without `datasets.read`. */
     readonly get: (
       id: ComparisonId,
       request: ResultsRequest
@@ -111,13 +111,13 @@ export class Comparisons extends Context.Service<
           return toPage(request, rows.map(toComparison), (comparison) => comparison.id)
         }),
         get: Effect.fn("Comparisons.get")(function* (id, request) {
-          const { org_id } = yield* Authorized("tasks.read")
+          const { org_id, scopes } = yield* Authorized("tasks.read")
           const row = yield* Effect.orDie(findComparison(sql, org_id, id))
           if (row === undefined) return yield* notFound("comparison")
           const results = yield* Effect.orDie(listResults(sql, row, request))
           return {
             comparison: toComparison(row),
-            results: results.items,
+            results: scopes.has("datasets.read") ? results.items : results.items.map(withoutContents),
             next_cursor: results.next_cursor
           }
         }),
@@ -246,6 +246,22 @@ export class Comparisons extends Context.Service<
       })
     })
   )
+}
+
+/** A result without the contents of its example and of the answers. The judge's reason can quote them. */
+const withoutContents = (result: ComparisonResult): ComparisonResult => {
+  const hide = (outcome: Outcome): Outcome => ({
+    ...outcome,
+    answer: null,
+    verdict: outcome.verdict === null ? null : { ...outcome.verdict, reason: "" }
+  })
+  return {
+    ...result,
+    input: null,
+    expected: null,
+    candidate: hide(result.candidate),
+    live: hide(result.live)
+  }
 }
 
 /** The judge to store: defaults filled in, without the API key. */

@@ -65,7 +65,7 @@ layer(environment, { excludeTestServices: true })("Comparisons", (it) => {
         assert.deepStrictEqual(done.comparison.summary.fields, [
           { field: "category", compared: 2, candidate: 2, live: 1 }
         ])
-        const corrected = done.results.find(({ input }) => input["text"] === "the invoice is wrong")
+        const corrected = done.results.find(({ input }) => input?.["text"] === "the invoice is wrong")
         assert.deepStrictEqual(corrected?.expected, { category: "billing" })
         assert.deepInclude(corrected?.live, { agrees: false, disagreeing: ["category"] })
         assert.deepStrictEqual(yield* ask(), { category: "other" })
@@ -169,6 +169,49 @@ layer(environment, { excludeTestServices: true })("Comparisons", (it) => {
         new Set([...first.results, ...second.results].map(({ example_id }) => example_id)).size,
         70
       )
+    })
+  )
+
+  it.effect("a key without datasets.read gets the results of a comparison without their contents", () =>
+    Effect.gen(function* () {
+      const { admin, reviewer, runtime } = yield* createTeamClients("contents")
+      const { params } = yield* createSortingTask(admin, ["the invoice is wrong", "other"])
+      const verdict = { reason: "An invoice is billing, not other.", agrees: false }
+      const model = yield* startScriptedServer([
+        { status: 200, body: billing },
+        {
+          status: 200,
+          body: { choices: [{ finish_reason: "stop", message: { content: JSON.stringify(verdict) } }] }
+        }
+      ])
+      const provider = { kind: "openai", base_url: model.url, model: "small" } as const
+      const { comparison } = yield* admin.comparisons.create({
+        params,
+        payload: { candidate: { provider }, judge: { provider }, hold_out }
+      })
+      const [shown] = (yield* awaitCompleted(reviewer, comparison.id)).results
+      assert.deepInclude(shown, {
+        input: { text: "the invoice is wrong" },
+        expected: { category: "other" }
+      })
+      assert.deepStrictEqual(
+        [shown?.candidate.answer, shown?.live.answer, shown?.candidate.verdict?.reason],
+        [{ category: "billing" }, { category: "other" }, verdict.reason]
+      )
+      for (const query of [{}, { verdict: "regression" as const }]) {
+        const read = yield* runtime.comparisons.get({ params: { id: comparison.id }, query })
+        assert.notMatch(JSON.stringify(read), /invoice|billing/)
+        const [hidden] = read.results
+        assert.deepInclude(hidden, { example_id: shown!.example_id, input: null, expected: null })
+        assert.deepStrictEqual(hidden?.live, { ...shown!.live, answer: null })
+        assert.deepStrictEqual(hidden?.candidate, {
+          ...shown!.candidate,
+          answer: null,
+          verdict: { agrees: false, reason: "", failure: null }
+        })
+      }
+      const { comparisons } = yield* runtime.comparisons.list({ params })
+      assert.notMatch(JSON.stringify(comparisons), /invoice|billing/)
     })
   )
 

@@ -6,6 +6,7 @@ import { apiClient } from "../../state/apiClient.ts"
 import { refresh, registry, useAtomValue } from "../../state/atoms.ts"
 import { hasMorePages, loadedItems, pagedAtom } from "../../state/pagedAtom.ts"
 import { defineQuery } from "../../state/queryState.ts"
+import { useCan } from "../../state/session.ts"
 import { EmptyState } from "../../ui/EmptyState.tsx"
 import { PagedList } from "../../ui/PagedList.tsx"
 import { Tabs } from "../../ui/Tabs.tsx"
@@ -50,6 +51,7 @@ const tabs = [
  */
 export const ComparisonResults = ({ comparison }: { readonly comparison: Comparison }) => {
   const { compared, id, status, summary } = comparison
+  const canReadContents = useCan()("datasets.read")
   const [{ example, verdict }, setQuery] = useQueryState(parameters)
   const atom = resultsAtom({ id, verdict })
   const list = useAtomValue(atom)
@@ -99,6 +101,11 @@ export const ComparisonResults = ({ comparison }: { readonly comparison: Compari
           ])}
         />
       </div>
+      {canReadContents ? null : (
+        <p className="notice">
+          Inputs and answers are not shown: this key does not have the scope <code>datasets.read</code>.
+        </p>
+      )}
       <p className="quiet small">
         Fixed: only the candidate is right. Broken: only the live release is. <kbd>j</kbd> and <kbd>k</kbd>{" "}
         open the next and the previous example.

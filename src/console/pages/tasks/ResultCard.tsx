@@ -6,7 +6,7 @@ import { summarizeJson } from "../../ui/summarizeJson.ts"
 import { JsonTree } from "../../ui/JsonTree.tsx"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 
-/** One example of a comparison, with the answers of both sides. */
+/** One example of a comparison, with the answers of both sides. A key without `datasets.read` gets only whether they agree. */
 export const ResultCard = ({
   onToggle,
   open,
@@ -26,11 +26,13 @@ export const ResultCard = ({
           Live <AgreementBadge outcome={result.live} />
         </span>
       </div>
-      <Button small aria-expanded={open} onClick={onToggle}>
-        {open ? "Hide details" : "View details"}
-      </Button>
+      {result.input === null ? null : (
+        <Button small aria-expanded={open} onClick={onToggle}>
+          {open ? "Hide details" : "View details"}
+        </Button>
+      )}
     </div>
-    {open ? (
+    {result.input === null ? null : open ? (
       <>
         <h3>Input</h3>
         <JsonTree label="Input" value={result.input} />
@@ -50,7 +52,7 @@ export const ResultCard = ({
 )
 
 const AgreementBadge = ({ outcome }: { readonly outcome: Outcome }) =>
-  outcome.answer === null ? (
+  outcome.failure !== null ? (
     <Badge tone="bad">Failed</Badge>
   ) : outcome.agrees ? (
     <Badge tone="good">{outcome.verdict === null ? "Agrees" : "Agrees, says the judge"}</Badge>

@@ -336,7 +336,7 @@ layer(live, { excludeTestServices: true })("ComparisonRuns.runOnce", (it) => {
       yield* runs.runOnce
       const { comparison, results } = yield* read
       assert.deepInclude(comparison.summary.live, { agreed: 2, failed: 1 })
-      assert.deepInclude(results.find(({ input }) => input["text"] === "m1")?.candidate, {
+      assert.deepInclude(results.find(({ input }) => input?.["text"] === "m1")?.candidate, {
         answer: null,
         agrees: false,
         failure: "The model server returned 500."

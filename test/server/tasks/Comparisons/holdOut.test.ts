@@ -19,7 +19,8 @@ const messages = [
   ["hello there", "other"]
 ] as const
 
-const textOf = ({ input: { text } }: ComparisonResult): string => (typeof text === "string" ? text : "")
+const textOf = ({ input }: ComparisonResult): string =>
+  typeof input?.["text"] === "string" ? input["text"] : ""
 
 /** Compares a candidate with the live release, and returns the completed comparison with its results. */
 const compare = Effect.fnUntraced(function* (
@@ -145,7 +146,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
           payload: { base_dataset_id: dataset.id, examples: [corrected!] }
         })
         const { results } = yield* compare(admin, params, {})
-        const greeting = results.find(({ input }) => input["text"] === "hello there")
+        const greeting = results.find(({ input }) => input?.["text"] === "hello there")
         // The live release answers from the first version, which has the input under another ID.
         assert.isBelow(greeting?.live.examples[0]?.score ?? 1, 1)
         assert.isBelow(greeting?.candidate.examples[0]?.score ?? 1, 1)
@@ -230,7 +231,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
               params: { id },
               query: { verdict, limit: 2, ...(cursor === null ? {} : { cursor }) }
             })
-            texts.push(...page.results.map(({ input }) => input["text"]))
+            texts.push(...page.results.map(({ input }) => input?.["text"]))
             cursor = page.next_cursor
           } while (cursor !== null)
           return texts

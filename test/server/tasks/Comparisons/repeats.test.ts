@@ -54,7 +54,7 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
         assert.strictEqual(summary.difference.value, 3 / 8)
         assert.deepStrictEqual(
           results.map(({ candidate: side, input, live }) => [
-            input["text"],
+            input?.["text"],
             side.agreed_repeats,
             live.agreed_repeats
           ]),
