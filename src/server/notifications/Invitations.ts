@@ -187,6 +187,8 @@ export class Invitations extends Context.Service<
           const principal = yield* Authorized("keys.write")
           yield* atomically(
             Effect.gen(function* () {
+              // Serializes it with acceptances, which otherwise create a key of an invitation that is revoked meanwhile.
+              yield* organizations.lockForUpdate(principal.org_id)
               const found = yield* revokeInvitation(sql, principal.org_id, id, yield* clock.now)
               if (found === undefined) return yield* notFound("invitation")
               if (found.changed) yield* audit.record(principal, "invitation.revoked", id)
@@ -203,7 +205,7 @@ export class Invitations extends Context.Service<
           if ((yield* Effect.orDie(find)) === undefined) return yield* notUsable(UNKNOWN)
           return yield* atomically(
             Effect.gen(function* () {
-              // Serializes acceptances with each other and with revocations of keys.
+              // Serializes acceptances with each other and with revocations, of the invitation and of keys.
               yield* organizations.lockForUpdate(org_id)
               const found = yield* find
               if (found === undefined) return yield* notUsable(UNKNOWN)

@@ -1,9 +1,12 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer, Redacted, type Scope } from "effect"
+import { Deferred, Effect, Fiber, Layer, Redacted, type Scope } from "effect"
+import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import type { ClientCalls } from "../../../src/client/Client.ts"
+import { transaction } from "../../../src/server/store/transaction.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { databaseAsText } from "../../support/databaseAsText.ts"
+import { waitForBlockedStatements } from "../../support/eventually.ts"
 import { mailServer, type ReceivedMail } from "../../support/mail.ts"
 import { cloneDatabase } from "../../support/postgres.ts"
 import { send } from "../../support/service.ts"
@@ -185,6 +188,39 @@ describe("Invitations", () => {
         assert.lengthOf((yield* admin.apiKeys.list({ query: { name: "Ada" } })).keys, 0)
         const { entries } = yield* admin.auditLog.list({ query: { action: "invitation.revoked" } })
         assert.lengthOf(entries, 1)
+      })
+    )
+  )
+
+  live("an invitation that is revoked while it is accepted gives no key", () =>
+    withMail((server, admin) =>
+      Effect.gen(function* () {
+        const { id } = yield* admin.invitations.create({ payload: ada })
+        yield* arrived(server, 1)
+        const sql = yield* SqlClient.SqlClient
+        const isLocked = yield* Deferred.make<void>()
+        const mayUnlock = yield* Deferred.make<void>()
+        const lock = yield* Effect.forkChild(
+          transaction(
+            sql`SELECT 1 FROM invitations WHERE invitation_id = ${id} FOR UPDATE`.pipe(
+              Effect.andThen(Deferred.succeed(isLocked, undefined)),
+              Effect.andThen(Deferred.await(mayUnlock))
+            )
+          )
+        )
+        yield* Deferred.await(isLocked)
+        const revoke = yield* Effect.forkChild(admin.invitations.revoke({ params: { id } }))
+        yield* waitForBlockedStatements(1)
+        const acceptance = yield* Effect.forkChild(accept(tokenIn(server.received[0])))
+        yield* waitForBlockedStatements(2)
+        yield* Deferred.succeed(mayUnlock, undefined)
+        yield* Fiber.join(lock)
+        yield* Fiber.join(revoke)
+        const { body, status } = yield* Fiber.join(acceptance)
+        assert.deepStrictEqual([status, body["code"]], [409, "INVITATION_NOT_USABLE"])
+        assert.lengthOf((yield* admin.apiKeys.list({ query: { name: "Ada" } })).keys, 0)
+        const { invitations } = yield* admin.invitations.list({ query: {} })
+        assert.deepInclude(invitations[0], { status: "revoked", key_id: null })
       })
     )
   )

@@ -186,7 +186,10 @@ export const findUse = (
 
 const idRows = rowsOf(Schema.Struct({ invitation_id: InvitationId, changed: Schema.Boolean }))
 
-/** Revokes a pending invitation, and deletes its links. `changed`: false if it had ended. Undefined: there is no such invitation. */
+/**
+ * Revokes a pending invitation, and deletes its links. `changed`: false if it had ended. Undefined: there is no such invitation. Runs under
+ * the organization's lock.
+ */
 export const revokeInvitation = (sql: SqlClient.SqlClient, org_id: OrgId, id: InvitationId, now: Timestamp) =>
   idRows.first(sql`
     WITH found AS MATERIALIZED (
@@ -296,7 +299,7 @@ export const findLinked = (
       AND expires_at > ${toDate(now)}::timestamptz
   `)
 
-/** Records the acceptance of an invitation, and deletes its links. */
+/** Records the acceptance of a pending invitation, and deletes its links. Runs under the organization's lock. */
 export const updateAccepted = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
