@@ -69,7 +69,7 @@ export class InvitationsApi extends HttpApiGroup.make("invitations")
           summary: "Invite a person",
           description: [
             "Sends a link by email. Who opens it and accepts gets an API key with these rights, in the name of the calling key, and signs in to the console with it. The email does not contain the key. The link works once, within seven days.",
-            `The rights are checked as for a new key: now, and again when the invitation is accepted. An organization has at most ${MAX_PENDING_INVITATIONS} pending invitations.`
+            `The rights are checked as for a new key: now, and again when the invitation is accepted. An organization has at most ${MAX_PENDING_INVITATIONS} pending invitations, and an address is sent at most three links within an hour.`
           ].join("\n\n")
         })
       ),

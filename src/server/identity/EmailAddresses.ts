@@ -1,6 +1,6 @@
 import { Context, DateTime, Duration, Effect, Layer, type Redacted } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
-import { rateLimitWithin, takeToken } from "../../domain/identity/RateLimit.ts"
+import { chargeTokens, rateLimitWithin, takeToken } from "../../domain/identity/RateLimit.ts"
 import { LINK_LIFETIME, linkTokenDigest } from "../../domain/identity/VerificationLink.ts"
 import { EventId, type OrgId } from "../../domain/Ids.ts"
 import { toDate } from "../../domain/Time.ts"
@@ -8,12 +8,15 @@ import { Audit } from "./Audit.ts"
 import {
   consumeLinks,
   findAddress,
+  findBucket,
+  listInvitationTimes,
   listRequestTimes,
   lockLinkedAddress,
   updateConfirmed,
   upsertRequest
 } from "./EmailAddresses/rows.ts"
 import type { KeyRef } from "./KeyRef.ts"
+import { mailboxOf } from "./mailbox.ts"
 import { OrganizationLimits } from "../admission/OrganizationLimits.ts"
 import { Organizations } from "./Organizations.ts"
 import { LimitUse } from "../observability/LimitUse.ts"
@@ -23,8 +26,8 @@ import { StoreClock } from "../store/StoreClock.ts"
 
 export { findVerificationMail, insertLink, joinConfirmation, upsertConfirmed } from "./EmailAddresses/rows.ts"
 
-/** Links that may be requested to one address within an hour: none would reach a person sooner by more of them. */
-const REQUESTS_PER_ADDRESS_AND_HOUR = 3
+/** Links to one address within an hour, those of invitations included: none would reach a person sooner by more of them. */
+const LINKS_PER_ADDRESS_AND_HOUR = 3
 
 const HOUR = Duration.hours(1)
 const HOUR_MILLIS = Duration.toMillis(HOUR)
@@ -61,6 +64,11 @@ export class EmailAddresses extends Context.Service<
       key: KeyRef,
       options: { readonly again: boolean }
     ) => Effect.Effect<LinkRequest, SqlError.SqlError>
+    /**
+     * How long no invitation may be sent to an address, in milliseconds; 0: one may be sent now. Runs under the organization's lock, in the
+     * transaction that stores the invitation.
+     */
+    readonly waitForInvitation: (org_id: OrgId, email: string) => Effect.Effect<number, SqlError.SqlError>
     /** Confirms the address that a link was sent to. Returns false if the link is unknown, expired or was used. */
     readonly confirm: (token: Redacted.Redacted) => Effect.Effect<boolean>
   }
@@ -75,7 +83,28 @@ export class EmailAddresses extends Context.Service<
       const organizations = yield* Organizations
       const { verificationLinksPerHour: perHour } = yield* OrganizationLimits
       const use = yield* LimitUse
-      const addressLimit = rateLimitWithin(REQUESTS_PER_ADDRESS_AND_HOUR, HOUR_MILLIS)
+      const addressLimit = rateLimitWithin(LINKS_PER_ADDRESS_AND_HOUR, HOUR_MILLIS)
+
+      /**
+       * How long the address gets no other link, in milliseconds; 0 if it can get one. Counts its requests, whose bucket is full at `fullAt`,
+       * and the invitations of the last hour. Runs under the organization's lock.
+       */
+      const waitOfAddress = Effect.fnUntraced(function* (
+        org_id: OrgId,
+        address: string,
+        fullAt: number,
+        now: DateTime.Utc
+      ) {
+        const since = DateTime.subtractDuration(now, HOUR)
+        const invited = yield* listInvitationTimes(sql, org_id, address, since, LINKS_PER_ADDRESS_AND_HOUR)
+        const millis = now.epochMilliseconds
+        const charged = chargeTokens(addressLimit, fullAt, millis, invited.length)
+        const { allowed, waitMillis } = takeToken(addressLimit, charged, millis)
+        if (allowed) return 0
+        use.refused("verification_links")
+        const oldest = invited.at(-1)
+        return oldest === undefined ? waitMillis : Math.max(waitMillis, oldest + HOUR_MILLIS - millis)
+      })
 
       /** How long the organization has to wait, in milliseconds; 0 if it need not. Runs under the organization's lock. */
       const waitOfOrganization = Effect.fnUntraced(function* (org_id: OrgId, now: DateTime.Utc) {
@@ -110,11 +139,9 @@ export class EmailAddresses extends Context.Service<
             found.requested_at === null ? now : DateTime.addDuration(found.requested_at, LINK_LIFETIME)
           if (!again && DateTime.isGreaterThan(usableUntil, now)) return { _tag: "LinkSent" }
           const millis = now.epochMilliseconds
-          const taken = takeToken(addressLimit, found.requests_full_at?.epochMilliseconds ?? millis, millis)
-          if (!taken.allowed) {
-            use.refused("verification_links")
-            return { _tag: "Refused", by: "address", waitMillis: taken.waitMillis }
-          }
+          const fullAt = found.requests_full_at?.epochMilliseconds ?? millis
+          const addressWait = yield* waitOfAddress(key.org_id, found.address, fullAt, now)
+          if (addressWait > 0) return { _tag: "Refused", by: "address", waitMillis: addressWait }
           const waitMillis = yield* waitOfOrganization(key.org_id, now)
           if (waitMillis > 0) {
             use.refused("verification_links")
@@ -127,9 +154,16 @@ export class EmailAddresses extends Context.Service<
             address: found.address,
             event_id,
             requested_at: toDate(now),
-            requests_full_at: new Date(Math.ceil(taken.fullAt))
+            requests_full_at: new Date(Math.ceil(chargeTokens(addressLimit, fullAt, millis, 1)))
           })
           return { _tag: "Requested", event_id }
+        }),
+        waitForInvitation: Effect.fn("EmailAddresses.waitForInvitation")(function* (org_id, email) {
+          yield* requireTransaction
+          const now = yield* clock.now
+          const address = mailboxOf(email)
+          const bucket = yield* findBucket(sql, org_id, address)
+          return yield* waitOfAddress(org_id, address, bucket?.requests_full_at.epochMilliseconds ?? 0, now)
         }),
         confirm: Effect.fn("EmailAddresses.confirm")(function* (token) {
           const digest = linkTokenDigest(token)

@@ -12,3 +12,12 @@ export const MAILBOX = `(
   left(api_keys.email, strpos(api_keys.email, '@')) ||
   lower(substr(api_keys.email, strpos(api_keys.email, '@') + 1) COLLATE "C")
 )`
+
+/** The same for another SQL expression than a key's address. */
+export const mailboxSql = (email: string): string => MAILBOX.replaceAll("api_keys.email", email)
+
+/** The mailbox of an address that is not stored yet. */
+export const mailboxOf = (email: string): string => {
+  const domain = email.indexOf("@") + 1
+  return email.slice(0, domain) + email.slice(domain).replace(/[A-Z]/g, (letter) => letter.toLowerCase())
+}

@@ -27,6 +27,7 @@ import { OrganizationLimits } from "../admission/OrganizationLimits.ts"
 import { Delivery } from "../delivery/Delivery.ts"
 import { ApiKeys, type CreatedKey } from "../identity/ApiKeys.ts"
 import { Audit } from "../identity/Audit.ts"
+import { EmailAddresses } from "../identity/EmailAddresses.ts"
 import { Organizations } from "../identity/Organizations.ts"
 import { type Page, toPage } from "../store/Pagination.ts"
 import { StoreClock } from "../store/StoreClock.ts"
@@ -97,11 +98,16 @@ export class Invitations extends Context.Service<
       const audit = yield* Audit
       const keys = yield* ApiKeys
       const delivery = yield* Delivery
+      const addresses = yield* EmailAddresses
       const { server } = yield* MailTransport
       const { verificationLinksPerHour: perHour } = yield* OrganizationLimits
 
-      /** Refuses an invitation beyond the organization's limits. Runs under its lock. */
-      const requireCapacity = Effect.fnUntraced(function* (org_id: OrgId, name: string, now: Timestamp) {
+      /** Refuses an invitation beyond the limits of the organization and of the address. Runs under the organization's lock. */
+      const requireCapacity = Effect.fnUntraced(function* (
+        org_id: OrgId,
+        { email, name }: NewInvitation,
+        now: Timestamp
+      ) {
         const since = DateTime.subtractDuration(now, HOUR)
         const use = yield* Effect.orDie(findUse(sql, org_id, { name, now, since, perHour }))
         if (use === undefined) return
@@ -121,6 +127,13 @@ export class Invitations extends Context.Service<
             detail:
               "Too many people of this organization were invited within an hour. Wait before you invite another.",
             retry_after_seconds: Math.max(1, Math.ceil(Duration.toSeconds(wait)))
+          })
+        }
+        const waitMillis = yield* Effect.orDie(addresses.waitForInvitation(org_id, email))
+        if (waitMillis > 0) {
+          return yield* new RateLimited({
+            detail: "Too many links were sent to this address. Wait, and ask its owner to look for them.",
+            retry_after_seconds: Math.ceil(waitMillis / 1000)
           })
         }
       })
@@ -143,7 +156,7 @@ export class Invitations extends Context.Service<
               const now = yield* clock.now
               yield* keys.requireCreatable(principal, input)
               yield* deleteEnded(sql, org_id, now)
-              yield* requireCapacity(org_id, input.name, now)
+              yield* requireCapacity(org_id, input, now)
               const row = {
                 invitation_id: yield* InvitationId.generate,
                 input,

@@ -246,6 +246,45 @@ describe("Invitations", () => {
     )
   )
 
+  it.effect("an address is sent three links within an hour, invitations and verifications together", () =>
+    withMail((_, admin) =>
+      Effect.gen(function* () {
+        yield* TestClock.setTime(Date.UTC(2026, 0, 1))
+        const invite = (email: string) =>
+          admin.invitations.create({ payload: { ...ada, email } }).pipe(
+            Effect.tap(({ id }) => admin.invitations.revoke({ params: { id } })),
+            codeOf
+          )
+        yield* TestClock.adjust("1 minute")
+        for (const email of ["ada@example.org", "ada@EXAMPLE.org", "ada@example.org"]) {
+          assert.strictEqual(yield* invite(email), "no failure")
+          yield* TestClock.adjust("1 minute")
+        }
+        const refused = yield* Effect.flip(admin.invitations.create({ payload: ada }))
+        assert.strictEqual(refused.code, "RATE_LIMITED")
+        assert.strictEqual("retry_after_seconds" in refused ? refused.retry_after_seconds : 0, 57 * 60)
+        assert.strictEqual(yield* invite("bob@example.org"), "no failure")
+        // A new key's address is sent a link, for which there is no room either.
+        const { key } = yield* admin.apiKeys.create({
+          payload: { name: "Ada", preset: "reviewer", email: ada.email }
+        })
+        const verify = (id: typeof key.id) => codeOf(admin.apiKeys.verifyEmail({ params: { id } }))
+        assert.strictEqual(yield* verify(key.id), "RATE_LIMITED")
+        yield* TestClock.adjust("57 minutes")
+        assert.strictEqual(yield* invite(ada.email), "no failure")
+        assert.strictEqual(yield* invite(ada.email), "RATE_LIMITED")
+
+        const grace = yield* admin.apiKeys.create({
+          payload: { name: "Grace Hopper", preset: "reviewer", email: "grace@example.org" }
+        })
+        assert.strictEqual(yield* verify(grace.key.id), "no failure")
+        assert.strictEqual(yield* invite("grace@example.org"), "no failure")
+        assert.strictEqual(yield* invite("grace@example.org"), "RATE_LIMITED")
+        assert.strictEqual(yield* verify(grace.key.id), "RATE_LIMITED")
+      })
+    )
+  )
+
   it.effect("an invitation expires after seven days, and is no longer listed 30 days later", () =>
     withMail((server, admin) =>
       Effect.gen(function* () {

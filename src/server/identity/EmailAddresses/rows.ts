@@ -1,10 +1,10 @@
-import { Array as Arr, DateTime, Effect, Schema } from "effect"
+import { Array as Arr, DateTime, Duration, Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import { LINK_LIFETIME, MAX_LINKS } from "../../../domain/identity/VerificationLink.ts"
-import { type EventId, KeyId, OrgId } from "../../../domain/Ids.ts"
+import { type EventId, InvitationId, KeyId, OrgId } from "../../../domain/Ids.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
 import type { KeyRef } from "../KeyRef.ts"
-import { mailbox } from "../mailbox.ts"
+import { mailbox, mailboxSql } from "../mailbox.ts"
 import { rowsOf } from "../../store/rows.ts"
 
 /** The time from which on a request for a link still has a usable one. */
@@ -44,6 +44,41 @@ export const findAddress = (sql: SqlClient.SqlClient, { key_id, org_id }: KeyRef
     ) AS keys
     LEFT JOIN email_addresses AS asked USING (org_id, address)
   `)
+
+const bucketRows = rowsOf(Schema.Struct({ requests_full_at: TimestampFromDate }))
+
+/** The state of the rate limit of an address; undefined if no link was requested. */
+export const findBucket = (sql: SqlClient.SqlClient, org_id: OrgId, address: string) =>
+  bucketRows.first(sql`
+    SELECT requests_full_at
+    FROM email_addresses
+    WHERE org_id = ${org_id}
+      AND address = ${address}
+  `)
+
+/** Bounds the ids that are read. Twice the hour, because ids have the machine's time, which may differ from the database's. */
+const RECENT_IDS_MILLIS = Duration.toMillis("2 hours")
+
+/** Times of the invitations to an address since `since`, within the last hour, the newest first, at most `limit`. */
+export const listInvitationTimes = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  address: string,
+  since: Timestamp,
+  limit: number
+) {
+  const rows = yield* sql<{ readonly created_at: Date }>`
+    SELECT created_at
+    FROM invitations
+    WHERE org_id = ${org_id}
+      AND invitation_id > ${yield* InvitationId.lowerBoundAgo(RECENT_IDS_MILLIS)}
+      AND created_at > ${toDate(since)}::timestamptz
+      AND ${sql.literal(mailboxSql("(input ->> 'email')"))} = ${address}
+    ORDER BY invitation_id DESC
+    LIMIT ${limit}::int
+  `
+  return Arr.map(rows, ({ created_at }) => created_at.getTime())
+})
 
 /** Times of the requests since `since`, the oldest first, at most `limit`. */
 export const listRequestTimes = Effect.fnUntraced(function* (
