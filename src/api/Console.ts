@@ -109,8 +109,8 @@ export const SignIn = Schema.Struct({
 export type SignIn = typeof SignIn.Type
 
 /**
- * The open sessions of the signed-in key or, with `keys.write`, of the whole organization. Ending them needs the same
- * rights.
+ * The open sessions of the signed-in key or, with `keys.write`, of the whole organization. Ending those of
+ * another key needs its rights, too.
  */
 export class ConsoleSignInsApi extends HttpApiGroup.make("sign_ins")
   .add(
@@ -122,7 +122,10 @@ export class ConsoleSignInsApi extends HttpApiGroup.make("sign_ins")
       success: page("sessions", SignIn, ConsoleSessionId),
       error: InsufficientScope
     }),
-    HttpApiEndpoint.delete("end", "/:id", { params: { id: ConsoleSessionId }, error: NotFound })
+    HttpApiEndpoint.delete("end", "/:id", {
+      params: { id: ConsoleSessionId },
+      error: [InsufficientScope, NotFound]
+    })
   )
   .prefix(`${CONSOLE_PATH}/sign-ins`)
   .middleware(RequestBody)

@@ -75,7 +75,7 @@ export class InvitationsApi extends HttpApiGroup.make("invitations")
       ),
     HttpApiEndpoint.delete("revoke", "/:id", {
       params: { id: InvitationId.annotateKey({ description: "The invitation's ID." }) },
-      error: [NotFound]
+      error: [InsufficientScope, NotFound]
     })
       .middleware(requires("keys.write"))
       .annotateMerge(
@@ -83,7 +83,7 @@ export class InvitationsApi extends HttpApiGroup.make("invitations")
           identifier: "revokeInvitation",
           summary: "Revoke an invitation",
           description:
-            "Ends a pending invitation, whose link then cannot be used. Idempotent. One that was accepted does not change: revoke its key."
+            "Ends a pending invitation, whose link then cannot be used. The calling key needs every right that the invitation gives. Idempotent. One that was accepted does not change: revoke its key."
         })
       )
   )

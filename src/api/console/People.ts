@@ -67,7 +67,7 @@ export class ConsolePeopleApi extends HttpApiGroup.make("people")
     HttpApiEndpoint.delete("end_sessions", "/:id/sessions", {
       params,
       success: Schema.Struct({ ended: Schema.Int }),
-      error: NotFound
+      error: [InsufficientScope, NotFound]
     }).middleware(requires("keys.write")),
     /** Ends the sessions and emails of the person, who cannot sign in again, and the keys that they created unless they are kept. Idempotent. */
     HttpApiEndpoint.put("block", "/:id/block", {

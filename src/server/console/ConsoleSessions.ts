@@ -135,10 +135,16 @@ export class ConsoleSessions extends Context.Service<
       principal: Principal,
       request: PageRequest<ConsoleSessionId> & { readonly of?: "key" | "organization" }
     ) => Effect.Effect<Page<SignIn, ConsoleSessionId>, InsufficientScope>
-    /** Ends a session of the principal's key or, with `keys.write`, of any key of its organization. */
-    readonly end: (principal: Principal, id: ConsoleSessionId) => Effect.Effect<void, NotFound>
-    /** Ends the sessions of a person, also on other replicas within five seconds. Returns their number. */
-    readonly endAllOf: (principal: Principal, key_id: KeyId) => Effect.Effect<number>
+    /** Ends a session of the principal's key or, with `keys.write`, of a key of its organization that has no right beyond the principal's. */
+    readonly end: (
+      principal: Principal,
+      id: ConsoleSessionId
+    ) => Effect.Effect<void, NotFound | InsufficientScope>
+    /**
+     * Ends the sessions of a person who has no right beyond the principal's, also on other replicas within five seconds. Returns their
+     * number.
+     */
+    readonly endAllOf: (principal: Principal, key_id: KeyId) => Effect.Effect<number, InsufficientScope>
     /** Ends sessions of a person because of a logout at the identity provider: of one of its sessions, or all that began by then. */
     readonly endByProvider: (
       person: KeyRef & { readonly name: string },
@@ -340,12 +346,15 @@ export class ConsoleSessions extends Context.Service<
               ({ id }) => id
             )
           }),
-          end: Effect.fn("ConsoleSessions.end")(function* ({ actor, org_id, scopes }, session_id) {
+          end: Effect.fn("ConsoleSessions.end")(function* (principal, session_id) {
+            const { actor, org_id, scopes } = principal
             const digest = yield* atomically(
               Effect.gen(function* () {
                 const ownKey = scopes.has(MANAGE) ? undefined : actor.id
                 const row = yield* deleteSession(sql, org_id, session_id, ownKey)
                 if (row === undefined) return yield* notFound("session")
+                // Its failure rolls the deletion back.
+                yield* keys.requireRightsOfKey(principal, row.key_id)
                 yield* audit.record({ org_id, actor }, "console.signed_out", row.key_id, { session_id })
                 return row.digest
               })
@@ -353,6 +362,7 @@ export class ConsoleSessions extends Context.Service<
             forget(digest)
           }),
           endAllOf: Effect.fn("ConsoleSessions.endAllOf")(function* (principal, key_id) {
+            yield* keys.requireRightsOfKey(principal, key_id)
             return yield* endSessions({ org_id: principal.org_id, key_id }, principal, {})
           }),
           endByProvider: Effect.fn("ConsoleSessions.endByProvider")(function* (

@@ -17,9 +17,10 @@ import {
   type RateLimited
 } from "../../api/Problems.ts"
 import type { ApiKey } from "../../domain/identity/ApiKey.ts"
+import type { Principal } from "../../domain/identity/Principal.ts"
 import type { EventId, KeyId, OrgId } from "../../domain/Ids.ts"
 import { Audit } from "./Audit.ts"
-import { findListedKey, listKeys, toApiKey } from "./ApiKeys/rows.ts"
+import { findListedKey, findMaker, listKeys, toApiKey } from "./ApiKeys/rows.ts"
 import { requireRightsOf } from "./ApiKeys/keyRights.ts"
 import { makeKeyChanges } from "./ApiKeys/changes.ts"
 import { type KeyMaker, makeKeyCreation } from "./ApiKeys/creation.ts"
@@ -38,6 +39,7 @@ import { type Page, toPage } from "../store/Pagination.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
 export { type KeyMaker, MAX_GENERATIONS } from "./ApiKeys/creation.ts"
+export { requireRightsOf } from "./ApiKeys/keyRights.ts"
 export type { RevokeOptions } from "./ApiKeys/keyEnds.ts"
 export { addressNotAllowed, type KeyPresentation } from "./ApiKeys/verifyKey.ts"
 
@@ -123,6 +125,8 @@ export class ApiKeys extends Context.Service<
       id: KeyId,
       options: RevokeOptions
     ) => Effect.Effect<void, NotFound | InsufficientScope | LastAdminKey, Authorized<"keys.write">>
+    /** Refuses a caller that does not have every right of another key or person, for changes by which it could keep an admin out. */
+    readonly requireRightsOfKey: (caller: Principal, id: KeyId) => Effect.Effect<void, InsufficientScope>
     /**
      * Revokes the usable keys among these leaked texts, with the keys that they created, even an organization's last
      * admin key. Other texts are ignored. Returns the number of keys that were revoked.
@@ -213,6 +217,11 @@ export class ApiKeys extends Context.Service<
           // Rights of a key only shrink, so they may be compared before the revocation.
           yield* requireRightsOf(yield* getOf({ org_id: principal.org_id, key_id: id }), principal)
           yield* revokeOf(principal, id, options)
+        }),
+        requireRightsOfKey: Effect.fnUntraced(function* (caller, key_id) {
+          if (caller.actor.id === key_id) return
+          const rights = yield* Effect.orDie(findMaker(sql, { org_id: caller.org_id, key_id }))
+          if (rights !== undefined) yield* requireRightsOf(rights, caller)
         }),
         revokeLeaked,
         bootstrap: creation.bootstrap,

@@ -25,7 +25,7 @@ import { EventId, InvitationId, type OrgId } from "../../domain/Ids.ts"
 import { formatTimestamp, type Timestamp } from "../../domain/Time.ts"
 import { OrganizationLimits } from "../admission/OrganizationLimits.ts"
 import { Delivery } from "../delivery/Delivery.ts"
-import { ApiKeys, type CreatedKey } from "../identity/ApiKeys.ts"
+import { ApiKeys, type CreatedKey, requireRightsOf } from "../identity/ApiKeys.ts"
 import { Audit } from "../identity/Audit.ts"
 import { EmailAddresses } from "../identity/EmailAddresses.ts"
 import { Organizations } from "../identity/Organizations.ts"
@@ -40,6 +40,7 @@ import {
   insertInvitation,
   listInvitations,
   revokeInvitation,
+  rightsOf,
   toInvitation,
   updateAccepted
 } from "./Invitations/rows.ts"
@@ -82,8 +83,10 @@ export class Invitations extends Context.Service<
     readonly list: (
       request: InvitationQuery
     ) => Effect.Effect<Page<Invitation, InvitationId>, never, Authorized<"keys.write">>
-    /** Ends a pending invitation. Idempotent. */
-    readonly revoke: (id: InvitationId) => Effect.Effect<void, NotFound, Authorized<"keys.write">>
+    /** Ends a pending invitation. The caller needs every right that it gives. Idempotent. */
+    readonly revoke: (
+      id: InvitationId
+    ) => Effect.Effect<void, NotFound | InsufficientScope, Authorized<"keys.write">>
     /** Creates the key of an invitation, once. `token`: that of its link. */
     readonly accept: (token: Redacted.Redacted) => Effect.Effect<CreatedKey, InvitationNotUsable>
   }
@@ -204,6 +207,8 @@ export class Invitations extends Context.Service<
               yield* organizations.lockForUpdate(principal.org_id)
               const found = yield* revokeInvitation(sql, principal.org_id, id, yield* clock.now)
               if (found === undefined) return yield* notFound("invitation")
+              // Its failure rolls the revocation back.
+              yield* requireRightsOf(rightsOf(found.input), principal)
               if (found.changed) yield* audit.record(principal, "invitation.revoked", id)
             })
           )

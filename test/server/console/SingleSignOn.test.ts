@@ -411,6 +411,9 @@ describe("SingleSignOn", () => {
         // A key that may only manage keys does not lock out an admin.
         const clerk = yield* consoleHeaders(yield* key({ name: "clerk", scopes: ["keys.write"] }, "acme"))
         assert.deepInclude((yield* blockedBy(url, clerk, `${id}/block`)).body, { code: "INSUFFICIENT_SCOPE" })
+        const denied = yield* blockedBy(url, clerk, `${id}/sessions`, "DELETE")
+        assert.deepStrictEqual([denied.status, denied.body["code"]], [403, "INSUFFICIENT_SCOPE"])
+        assert.isNotNull(yield* Effect.promise(() => ada.browser.session(url)))
 
         // Her decision outlives her: a step that she approved and that has no outcome.
         const agent = yield* client({ name: "agent", preset: "runtime" }, "acme")

@@ -3,6 +3,7 @@ import { Deferred, Effect, Fiber, Layer, Redacted, type Scope } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import type { ClientCalls } from "../../../src/client/Client.ts"
+import type { InvitationId } from "../../../src/domain/Ids.ts"
 import { transaction } from "../../../src/server/store/transaction.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { databaseAsText } from "../../support/databaseAsText.ts"
@@ -188,6 +189,30 @@ describe("Invitations", () => {
         assert.lengthOf((yield* admin.apiKeys.list({ query: { name: "Ada" } })).keys, 0)
         const { entries } = yield* admin.auditLog.list({ query: { action: "invitation.revoked" } })
         assert.lengthOf(entries, 1)
+      })
+    )
+  )
+
+  live("a key that may only manage keys does not revoke an invitation to more rights", () =>
+    withMail((_, admin) =>
+      Effect.gen(function* () {
+        const { secret } = yield* admin.apiKeys.create({
+          payload: { name: "keys only", scopes: ["keys.write"] }
+        })
+        const limited = yield* (yield* Countersign).clientWith(Redacted.make(secret))
+        const revoke = (id: InvitationId) => codeOf(limited.invitations.revoke({ params: { id } }))
+        const invited = yield* admin.invitations.create({ payload: { ...ada, preset: "admin" } })
+        assert.strictEqual(yield* revoke(invited.id), "INSUFFICIENT_SCOPE")
+        const ofGroup = yield* admin.invitations.create({
+          payload: { name: "Joan", email: ada.email, scopes: ["keys.write"], groups: ["finance"] }
+        })
+        assert.strictEqual(yield* revoke(ofGroup.id), "INSUFFICIENT_SCOPE")
+        const pending = yield* admin.invitations.list({ query: { status: "pending" } })
+        assert.lengthOf(pending.invitations, 2)
+        const own = yield* limited.invitations.create({
+          payload: { name: "Edith", email: "edith@example.org", scopes: ["keys.write"] }
+        })
+        assert.strictEqual(yield* revoke(own.id), "no failure")
       })
     )
   )

@@ -112,7 +112,7 @@ export const requireGivable = (
 }
 
 /**
- * A caller can change and revoke only keys, and block only people, with rights of its own. By another name it would act as someone with
+ * A caller can change and revoke only keys, block only people, and end only invitations and the sessions of other keys, with rights of its own. By another name it would act as someone with
  * more rights, and approval emails show records that the rights allow to read. A key for keys must not lock out the admins.
  */
 export const requireRightsOf = ({ groups, scopes }: Pick<KeyRow, "groups" | "scopes">, caller: Principal) => {

@@ -44,6 +44,12 @@ const statusOf = (
   return DateTime.isGreaterThan(expires_at, now) ? "pending" : "expired"
 }
 
+/** The rights that an invitation gives. */
+export const rightsOf = ({ groups = [], preset, scopes = [] }: NewInvitation) => ({
+  scopes: scopes.length > 0 || preset === undefined ? scopes : presetScopes(preset),
+  groups
+})
+
 /** The invitation of a row. */
 export const toInvitation = (
   { created_by_id, created_by_name, input, invitation_id, ...row }: InvitationRow,
@@ -54,13 +60,7 @@ export const toInvitation = (
   name: input.name,
   email: input.email,
   preset: input.preset ?? null,
-  scopes:
-    input.scopes !== undefined && input.scopes.length > 0
-      ? input.scopes
-      : input.preset === undefined
-        ? []
-        : presetScopes(input.preset),
-  groups: input.groups ?? [],
+  ...rightsOf(input),
   status: statusOf(row, now),
   created_by: { id: created_by_id, name: created_by_name }
 })
@@ -184,16 +184,16 @@ export const findUse = (
     ) AS recent
   `)
 
-const idRows = rowsOf(Schema.Struct({ invitation_id: InvitationId, changed: Schema.Boolean }))
+const revokedRows = rowsOf(Schema.Struct({ input: InvitationRow.fields.input, changed: Schema.Boolean }))
 
 /**
  * Revokes a pending invitation, and deletes its links. `changed`: false if it had ended. Undefined: there is no such invitation. Runs under
  * the organization's lock.
  */
 export const revokeInvitation = (sql: SqlClient.SqlClient, org_id: OrgId, id: InvitationId, now: Timestamp) =>
-  idRows.first(sql`
+  revokedRows.first(sql`
     WITH found AS MATERIALIZED (
-      SELECT invitation_id
+      SELECT invitation_id, input
       FROM invitations
       WHERE org_id = ${org_id}
         AND invitation_id = ${id}
@@ -214,7 +214,7 @@ export const revokeInvitation = (sql: SqlClient.SqlClient, org_id: OrgId, id: In
       WHERE invitation_links.org_id = ${org_id}
         AND invitation_links.invitation_id = revoked.invitation_id
     )
-    SELECT invitation_id, EXISTS (SELECT FROM revoked) AS changed
+    SELECT input, EXISTS (SELECT FROM revoked) AS changed
     FROM found
   `)
 

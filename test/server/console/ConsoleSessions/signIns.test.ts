@@ -97,6 +97,26 @@ layer(service())("Console sign-ins", (it) => {
     })
   )
 
+  it.effect("a key that may only manage keys does not end the sessions of a key with more rights", () =>
+    Effect.gen(function* () {
+      const { key } = yield* Countersign
+      const grace = yield* browser(yield* key({ preset: "admin", name: "Grace" }, "lockout"))
+      const secret = yield* key({ scopes: ["keys.write"], name: "clerk" }, "lockout")
+      const clerk = yield* browser(secret)
+      const other = yield* browser(secret)
+      const colleague = yield* browser(yield* key({ scopes: ["keys.write"], name: "colleague" }, "lockout"))
+      const denied = yield* clerk.request(`/console/sign-ins/${grace.id}`, "DELETE")
+      assert.deepStrictEqual([denied.status, denied.body["code"]], [403, "INSUFFICIENT_SCOPE"])
+      assert.strictEqual((yield* grace.request("/console/sign-ins")).status, 200)
+      for (const session of [other, colleague, clerk]) {
+        assert.strictEqual((yield* clerk.request(`/console/sign-ins/${session.id}`, "DELETE")).status, 204)
+        assert.strictEqual((yield* session.request("/console/sign-ins")).status, 401)
+      }
+      const { body } = yield* grace.request("/console/api/v1/audit-log?action=console.signed_out")
+      assert.lengthOf(Object(body["entries"]), 3)
+    })
+  )
+
   it.effect(
     "a session ends an hour after its user was last active, a page that refreshes itself does not count",
     () =>
