@@ -7,14 +7,16 @@ import type { SqlClient } from "effect/sql"
  */
 export const keyMakers = (sql: SqlClient.SqlClient) => sql.literal(MAKERS)
 
-/** The first keys of a query, and the makers of each. */
-export const withMakers = (first: string) => `ARRAY(
+/** The first keys of a query, and the makers of each: by `next`, those of the row `made`. */
+export const withMakers = (first: string, next = "SELECT made.created_by_id AS key_id") => `ARRAY(
   WITH RECURSIVE maker AS (
-    ${first}
+    SELECT first.key_id
+    FROM (${first}) AS first
     UNION
-    SELECT made.created_by_id
+    SELECT next.key_id
     FROM maker
       JOIN api_keys AS made ON made.org_id = api_keys.org_id AND made.key_id = maker.key_id
+      CROSS JOIN LATERAL (${next}) AS next
   )
   SELECT key_id
   FROM maker

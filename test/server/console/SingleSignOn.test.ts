@@ -759,6 +759,46 @@ describe("SingleSignOn", () => {
     ).pipe(Effect.provide(log.layer))
   })
 
+  it.live("after the vote of a person, neither their key nor one that it made adds a second one", () =>
+    withProvider((provider, url) =>
+      Effect.gen(function* () {
+        const { client, clientWith } = yield* Countersign
+        const admin = yield* client({ name: "Root" }, "acme")
+        provider.accounts.set("ada", { ...provider.accounts.get("ada"), groups: ["admins"] })
+        yield* admin.approvalRules.replace({
+          payload: { rules: [{ effect: "require_approval", quorum: [{ count: 2, group: null }] }] }
+        })
+        const agent = yield* client({ name: "agent", preset: "runtime" }, "acme")
+        const { session_id } = yield* agent.sessions.create({})
+        const { approval_id: id = null } = yield* agent.sessions.step({
+          params: { id: session_id },
+          payload: { step_id: StepId.make("pay"), tool: "pay", action_class: "write" }
+        })
+        const params = { id: id ?? assert.fail("the step waits") }
+        const ada = yield* signIn(url)
+        const voted = yield* Effect.promise(() =>
+          fetch(`${url}/console/api/v1/agent-approvals/${params.id}/decide`, {
+            method: "POST",
+            headers: { ...ada.browser.headersOf(url), origin: url, "content-type": "application/json" },
+            body: JSON.stringify({ decision: "approve" })
+          })
+        )
+        assert.strictEqual(voted.status, 200)
+        // The key got her address after the vote.
+        const own = yield* admin.apiKeys.create({
+          payload: { name: "Ada's key", preset: "admin", email: "ADA@Example.com" }
+        })
+        const ownClient = yield* clientWith(Redacted.make(own.secret))
+        const made = yield* ownClient.apiKeys.create({ payload: { name: "made by it", preset: "admin" } })
+        const payload = { decision: "approve" } as const
+        for (const { approvals } of [ownClient, yield* clientWith(Redacted.make(made.secret))])
+          assert.strictEqual((yield* Effect.flip(approvals.decide({ params, payload })))._tag, "SAME_PERSON")
+        const other = yield* client({ name: "Grace", preset: "reviewer" }, "acme")
+        assert.strictEqual((yield* other.approvals.decide({ params, payload })).status, "approved")
+      })
+    )
+  )
+
   it.live(
     "one human being counts once: their key with the same verified address, in any case, made the person, for quorums",
     () =>

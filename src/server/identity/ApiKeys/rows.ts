@@ -16,6 +16,7 @@ import { Preset, Scope } from "../../../domain/identity/Scope.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
 import { joinConfirmation } from "../EmailAddresses.ts"
 import { grantedScopes } from "../grantedScopes.ts"
+import { identityMakers } from "../identityMakers.ts"
 import { keyMakers } from "../keyMakers.ts"
 import type { KeyRef } from "../KeyRef.ts"
 import { containsText, equalsName, foldCase } from "../../store/foldCase.ts"
@@ -114,7 +115,7 @@ export const findKey = Effect.fnUntraced(function* (
   digest: Uint8Array
 ) {
   const row = yield* verifiedRows.first(sql`
-    SELECT org_id, key_id, name, ${grantedScopes(sql)} AS scopes, groups, ${keyMakers(sql)} AS makers, expires_at,
+    SELECT org_id, key_id, name, ${grantedScopes(sql)} AS scopes, groups, ${identityMakers(sql)} AS makers, expires_at,
       revoked_at, allowed_networks, digest
     FROM api_keys
     WHERE public_id = ${public_id}
