@@ -1,5 +1,5 @@
 import { Clock, Duration, Effect, Random } from "effect"
-import { HttpClient, type HttpClientRequest, type HttpClientResponse, HttpClientError } from "effect/http"
+import { HttpClient, HttpClientError, type HttpClientRequest, HttpClientResponse } from "effect/http"
 import { type AttemptOutcome, DEFAULT_RETRIES, DEFAULT_TIMEOUT, retryDelay } from "./retryPolicy.ts"
 import { reasonOf, TIMEOUT } from "./ServiceUnreachable.ts"
 
@@ -7,7 +7,7 @@ import { reasonOf, TIMEOUT } from "./ServiceUnreachable.ts"
 export interface RetryOptions {
   /** Maximum retries of an idempotent request. Default 3; 0 disables retries. */
   readonly retries?: number
-  /** Timeout of one attempt, up to the response headers. Default 30 seconds; 150 seconds for `tasks.run`, which waits for its model. */
+  /** Timeout of one attempt, up to the response headers, and as much again for the body of a response that is no stream. Default 30 seconds; 150 seconds for `tasks.run`, which waits for its model. */
   readonly timeout?: Duration.Input
 }
 
@@ -33,7 +33,11 @@ export const withRetries =
               yield* Clock.currentTimeMillis,
               yield* Random.next
             )
-            if (delay === undefined) return yield* Effect.fromResult(sent)
+            if (delay === undefined) {
+              return yield* Effect.flatMap(Effect.fromResult(sent), (response) =>
+                withBody(response, request, timeout)
+              )
+            }
             if (sent._tag === "Success") yield* discard(sent.success)
             yield* Effect.sleep(delay)
             return yield* sendFrom(attempt + 1)
@@ -54,6 +58,24 @@ const failureOutcome = ({ reason }: HttpClientError.HttpClientError): AttemptOut
   reason._tag === "TransportError"
     ? { reason: reasonOf(reason.cause) }
     : { status: 0, contentType: undefined, retryAfter: undefined }
+
+/** Reads the body of a JSON response, for as long as the response headers may take. Others can be streams. */
+const withBody = (
+  response: HttpClientResponse.HttpClientResponse,
+  request: HttpClientRequest.HttpClientRequest,
+  timeout: Duration.Duration
+): Effect.Effect<HttpClientResponse.HttpClientResponse, HttpClientError.HttpClientError> => {
+  const { headers, status } = response
+  if (!/^application\/(?:problem\+)?json\b/.test(headers["content-type"] ?? ""))
+    return Effect.succeed(response)
+  return response.text.pipe(
+    Effect.timeoutOrElse({
+      duration: timeout,
+      orElse: () => Effect.fail(lateError(request, `no whole response within ${Duration.format(timeout)}`))
+    }),
+    Effect.map((text) => HttpClientResponse.fromWeb(request, new Response(text, { status, headers })))
+  )
+}
 
 /** Reads the rest of a discarded response, so that its connection is free for the next attempt. */
 const discard = (response: HttpClientResponse.HttpClientResponse): Effect.Effect<void> =>

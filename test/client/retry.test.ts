@@ -75,6 +75,24 @@ describe("withRetries", () => {
     })
   )
 
+  it.effect("a JSON body that does not end has the same timeout as the headers", () =>
+    Effect.gen(function* () {
+      const inner = HttpClient.make((request) => {
+        const headers = { "content-type": "application/json" }
+        return Effect.succeed(
+          HttpClientResponse.fromWeb(request, new Response(new ReadableStream(), { headers }))
+        )
+      })
+      const call = yield* Effect.forkChild(
+        Effect.timed(Effect.flip(withRetries({ timeout: "2 seconds" })(inner).execute(get)))
+      )
+      yield* TestClock.adjust("10 minutes")
+      const [took, { reason }] = yield* Fiber.join(call)
+      assert.strictEqual(reason._tag, "TransportError")
+      assert.strictEqual(Duration.toSeconds(took), 2)
+    })
+  )
+
   it.effect("follows a Retry-After date", () =>
     Effect.gen(function* () {
       const retryAfter = new Date(9_000).toUTCString()

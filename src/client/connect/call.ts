@@ -1,6 +1,6 @@
 /** Calls one operation: builds its request from the input, and its result from the response. */
 import type { ClientError } from "../ClientError.ts"
-import { type FailedRequest, reasonOf, ServiceUnreachable } from "../ServiceUnreachable.ts"
+import { type FailedRequest, reasonOf, ServiceUnreachable, TIMEOUT } from "../ServiceUnreachable.ts"
 import { UnexpectedResponse } from "../UnexpectedResponse.ts"
 import type { CallOptions } from "./CallOptions.ts"
 import { type CallResponse, readRateLimits } from "./CallPromise.ts"
@@ -161,13 +161,38 @@ const invalidInput = (operation: string, part: string, { detail, pointer }: Mism
   )
 }
 
-const readText = async (response: Response, request: FailedRequest, signal: AbortSignal): Promise<string> => {
+/** Reads a body, for as long as the response headers may take. */
+const readText = async (
+  response: Response,
+  request: OutgoingRequest,
+  signal: AbortSignal
+): Promise<string> => {
+  const reader = response.body?.getReader()
+  if (reader === undefined) return ""
+  let isLate = false
+  const timer = setTimeout(() => {
+    isLate = true
+    // Canceling ends a pending read.
+    void reader.cancel().catch(() => undefined)
+  }, request.timeout)
+  const decoder = new TextDecoder()
+  let text = ""
   try {
-    return await response.text()
+    for (let isDone = false; !isDone;) {
+      const { done, value } = await reader.read()
+      text += decoder.decode(value, { stream: !done })
+      isDone = done
+    }
   } catch (failure) {
     signal.throwIfAborted()
     throw new ServiceUnreachable(request, reasonOf(failure))
+  } finally {
+    clearTimeout(timer)
   }
+  if (isLate) {
+    throw new ServiceUnreachable(request, TIMEOUT, `no whole response within ${request.timeout / 1_000} s`)
+  }
+  return text
 }
 
 const parse = ({ status }: Response, request: FailedRequest, text: string): unknown => {
@@ -203,7 +228,7 @@ const problemFields: Fields = {
 /** Returns the error for a response that is not the operation's success: the service's problem, if it is one. */
 export const failureOf = async (
   response: Response,
-  request: FailedRequest,
+  request: OutgoingRequest,
   signal: AbortSignal
 ): Promise<ClientError> => {
   const { status } = response

@@ -17,7 +17,7 @@ export interface Connection {
 export interface OutgoingRequest extends FailedRequest {
   readonly headers: Readonly<Record<string, string>>
   readonly body?: string
-  /** Timeout of one attempt in milliseconds, up to the response headers. */
+  /** Timeout of one attempt in milliseconds, up to the response headers, and as much again for the body of a response that is no stream. */
   readonly timeout: number
   /** Maximum retries. */
   readonly retries: number

@@ -96,6 +96,12 @@ describe("a call of the promise client", () => {
     assert.isTrue(isProblem(late.error, "SERVICE_UNREACHABLE") && late.error.reason === "TIMEOUT")
     assert.strictEqual(late.took, 2_000)
     assert.lengthOf(silent, 1)
+    // The body may take as long again as the headers.
+    const body = new ReadableStream<Uint8Array>({ start: (stream) => stream.enqueue(Buffer.from("{")) })
+    fakeService([{ headers: { "content-type": "application/json" }, body }])
+    const dripping = await after(600_000, client().deletions.list({}, { retries: 0, timeout: "2 seconds" }))
+    assert.isTrue(isProblem(dripping.error, "SERVICE_UNREACHABLE") && dripping.error.reason === "TIMEOUT")
+    assert.strictEqual(dripping.took, 2_000)
     const traced = fakeService([json(deletion)])
     await client().deletions.list(
       {},
