@@ -1,4 +1,4 @@
-import { Cause, Effect, Layer } from "effect"
+import { Cause, Effect, Layer, Option, Schema } from "effect"
 import { HttpServerResponse } from "effect/http"
 import { HttpApiError } from "effect/http-api"
 import { HookDenials } from "../../api/Hooks.ts"
@@ -11,14 +11,15 @@ import { faultProblem } from "./faultProblem.ts"
 
 /**
  * Answers a request that is refused, or that the service fails to serve, with a denial in the hook's format and status 200: a coding agent lets
- * a call pass whose hook gets an error. Refusals of the API key keep their status. A fault of the service is logged as for other operations.
+ * a call pass whose hook gets an error. Refusals of the API key keep their status, those of its rate do not. A fault of the service is logged
+ * as for other operations.
  */
 export const layer: Layer.Layer<HookDenials> = Layer.effect(
   HookDenials,
   Effect.map(
     DatabaseOutage,
     (outage) => (operation) =>
-      Effect.catchCause(operation, (cause) => {
+      Effect.catchCause(Effect.map(operation, denyProblem), (cause) => {
         const failure = cause.reasons.find(Cause.isFailReason)
         const isKeyRefused = failure !== undefined && isRefusalOfKey(failure.error)
         if (isKeyRefused || Cause.hasInterruptsOnly(cause)) return Effect.failCause(cause)
@@ -31,6 +32,24 @@ export const layer: Layer.Layer<HookDenials> = Layer.effect(
 
 const isRefusalOfKey = (error: unknown): boolean =>
   error instanceof InvalidApiKey || error instanceof AddressNotAllowed || error instanceof InsufficientScope
+
+/** Statuses of the problems of a key: 401 and 403. */
+const KEY_STATUSES: ReadonlySet<number> = new Set([401, 403])
+
+/** A problem can be a response already, such as that of a rate limit. */
+const denyProblem = (
+  response: HttpServerResponse.HttpServerResponse
+): HttpServerResponse.HttpServerResponse => {
+  const { body, status } = response
+  if (status < 400 || KEY_STATUSES.has(status)) return response
+  const problem =
+    body._tag === "Uint8Array" ? decodeProblem(body.text ?? Buffer.from(body.body).toString()) : Option.none()
+  return HttpServerResponse.jsonUnsafe(denyRefused(Option.getOrUndefined(problem)))
+}
+
+const decodeProblem = Schema.decodeUnknownOption(
+  Schema.fromJsonString(Schema.Struct({ title: Schema.String, detail: Schema.optionalKey(Schema.String) }))
+)
 
 const denyRefused = (error: unknown): HookAnswer =>
   answerFault("claude-code", { _tag: "Fault", event: undefined, reason: describe(error), canBlock: true })

@@ -368,6 +368,23 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("HTTP hoo
   )
 })
 
+layer(service({ environment: { COUNTERSIGN_RATE_LIMIT_PER_SECOND: "1" } }), { excludeTestServices: true })(
+  "HTTP hooks of a key that sends too much",
+  (it) => {
+    it.effect("are denied, not answered with an error that lets the call pass", () =>
+      Effect.gen(function* () {
+        const { post } = yield* codingAgent("http flood")
+        const answers = yield* Effect.promise(() =>
+          Promise.all(Array.from({ length: 40 }, () => post(call("read"))))
+        )
+        assert.deepStrictEqual([...new Set(answers.map(({ status }) => status))], [200])
+        const denied = answers.find(({ reason }) => reason.includes("Rate limit exceeded"))
+        assert.strictEqual(denied?.decision ?? denied?.answer["decision"], "block")
+      })
+    )
+  }
+)
+
 /** The log of the service whose database fails. */
 const logged: Array<string> = []
 const logger = Logger.map(Logger.formatJson, (line) => void logged.push(line))
