@@ -1,5 +1,5 @@
 import { Clock, Context, Effect } from "effect"
-import { HttpServerRequest, type HttpServerResponse } from "effect/http"
+import type { HttpServerRequest, HttpServerResponse } from "effect/http"
 import { CurrentPrincipal } from "../../api/Authorization.ts"
 import type { AddressNotAllowed, InvalidApiKey, RateLimited } from "../../api/Problems.ts"
 import type { Principal } from "../../domain/identity/Principal.ts"

@@ -7,14 +7,14 @@ import type { SqlClient } from "effect/sql"
  */
 export const mailbox = (sql: SqlClient.SqlClient) => sql.literal(MAILBOX)
 
-/** The same for any SQL expression of an address. */
-export const mailboxSql = (email: string): string => `(
-  left(${email}, strpos(${email}, '@')) ||
-  lower(substr(${email}, strpos(${email}, '@') + 1) COLLATE "C")
+/** The same, for constant texts. */
+export const MAILBOX = `(
+  left(api_keys.email, strpos(api_keys.email, '@')) ||
+  lower(substr(api_keys.email, strpos(api_keys.email, '@') + 1) COLLATE "C")
 )`
 
-/** The same, for constant texts. */
-export const MAILBOX = mailboxSql("api_keys.email")
+/** The same for another SQL expression than a key's address. */
+export const mailboxSql = (email: string): string => MAILBOX.replaceAll("api_keys.email", email)
 
 /** The mailbox of an address that is not stored yet. */
 export const mailboxOf = (email: string): string => {

@@ -770,7 +770,7 @@ describe("SingleSignOn", () => {
         })
         const agent = yield* client({ name: "agent", preset: "runtime" }, "acme")
         const { session_id } = yield* agent.sessions.create({})
-        const { approval_id: id = null } = yield* agent.sessions.step({
+        const { approval_id: id } = yield* agent.sessions.step({
           params: { id: session_id },
           payload: { step_id: StepId.make("pay"), tool: "pay", action_class: "write" }
         })
