@@ -76,6 +76,7 @@ const known: Readonly<Record<string, readonly [count: number, reason: string]>> 
   "delivery/Delivery/ShardStore.ts": [2, "reads where the queue of claimed shards ends"],
   "delivery/Delivery/maintainPartitions.ts": [1, "looks for rows of a day before it gets a partition"],
   "delivery/Delivery/writeResults.ts": [1, "locks the rows of many organizations, on PostgreSQL only"],
+  "identity/Audit.ts": [1, "its condition is a fragment that names one"],
   "identity/StoredUsage/rows.ts": [2, "adds to rows, each of its organization"],
   "identity/auditWrites.ts": [1, "inserts the chain of a new organization"],
   "notifications/EndpointOutages.ts": [2, "candidates: outages that were not reported"],
