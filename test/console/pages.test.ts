@@ -174,7 +174,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Conso
         ["runs.read", `/runs/${at.trace_id}`, "Answer"],
         ["sessions.read", `/sessions/${at.session_id}`, "1-look-up"],
         ["approvals.read", `/approvals/${at.approval_id}`, "Arguments"],
-        ["tasks.read", `/comparisons/${at.comparison_id}`, "View details"]
+        ["tasks.read", `/comparisons/${at.comparison_id}`, "Inputs and answers are not shown"]
       ] as const) {
         const { page } = yield* openSignedIn(yield* key({ scopes: [scope] }, "narrow"), "/browsers")
         const requests: Array<Request> = []
