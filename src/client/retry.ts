@@ -7,7 +7,10 @@ import { reasonOf, TIMEOUT } from "./ServiceUnreachable.ts"
 export interface RetryOptions {
   /** Maximum retries of an idempotent request. Default 3; 0 disables retries. */
   readonly retries?: number
-  /** Timeout of one attempt, up to the response headers, and as much again for the body of a response that is no stream. Default 30 seconds; 150 seconds for `tasks.run`, which waits for its model. */
+  /**
+   * Timeout of one attempt, up to the response headers, and as much again for the body of a response that is no stream. Default 30 seconds;
+   * 150 seconds for `tasks.run`, which waits for its model.
+   */
   readonly timeout?: Duration.Input
 }
 

@@ -4,7 +4,10 @@ import type { Duration } from "./Duration.ts"
 export interface CallOptions {
   /** Aborts the call. The service may have processed the request already. */
   readonly signal?: AbortSignal | undefined
-  /** Timeout of one attempt, up to the response headers, and as much again for the body of a response that is no stream. Default: that of the client. */
+  /**
+   * Timeout of one attempt, up to the response headers, and as much again for the body of a response that is no stream. Default: that of the
+   * client.
+   */
   readonly timeout?: Duration | undefined
   /** Maximum retries if the request is idempotent. Default: the setting of the client. */
   readonly retries?: number | undefined

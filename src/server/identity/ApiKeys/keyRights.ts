@@ -112,8 +112,9 @@ export const requireGivable = (
 }
 
 /**
- * A caller can change and revoke only keys, block only people, and end only invitations and the sessions of other keys, with rights of its own. By another name it would act as someone with
- * more rights, and approval emails show records that the rights allow to read. A key for keys must not lock out the admins.
+ * A caller can change and revoke only keys, block only people, and end only invitations and the sessions of other keys, with rights of its
+ * own. By another name it would act as someone with more rights, and approval emails show records that the rights allow to read. A key for
+ * keys must not lock out the admins.
  */
 export const requireRightsOf = ({ groups, scopes }: Pick<KeyRow, "groups" | "scopes">, caller: Principal) => {
   const missing = scopes.find((scope) => !caller.scopes.has(scope))
