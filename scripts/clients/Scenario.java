@@ -73,7 +73,7 @@ public final class Scenario {
     AgentSession session = sessions.createAgentSession(new NewAgentSession().taskId(task.getId()), null);
     StepRequest request = new StepRequest().stepId("one").tool("mail").actionClass("write")
         .arguments(Map.of("to", "ada"));
-    GovernedStep step = sessions.submitStep(session.getSessionId(), request);
+    GovernedStep step = sessions.submitStep(session.getSessionId(), request, null, null, null);
     check(step.getDecision() == StepDecision.PENDING && step.getDecisionSource() == null, "submitStep");
     String approval = step.getApprovalId();
     ApprovalsApi approvals = new ApprovalsApi(admin);

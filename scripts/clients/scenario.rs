@@ -61,7 +61,7 @@ async fn main() -> Result<(), Failure> {
     let session = agent_sessions_api::create_agent_session(&agent, new_session, None).await?;
     let mut request = StepRequest::new("one".into(), "mail".into(), "write".into());
     request.arguments = Some(Some(json!({ "to": "ada" })));
-    let step = agent_sessions_api::submit_step(&agent, &session.session_id, request).await?;
+    let step = agent_sessions_api::submit_step(&agent, &session.session_id, request, None, None, None).await?;
     assert_eq!((step.decision, step.decision_source), (StepDecision::Pending, None));
     let approval = step.approval_id.ok_or("an approval")?;
     let status = Some(ApprovalStatus::Pending);
