@@ -241,7 +241,8 @@ export class Connection {
     if (this.isSilent) return
     this.#cancelIdle()
     if (this.#isExplicit) this.#endTransaction()
-    this.#removeSession()
+    // A statement that the server is executing ends with the server at the latest, and so do its locks.
+    if (this.#transaction?.isOpen !== true) this.#removeSession()
   }
 
   #latency(): number {

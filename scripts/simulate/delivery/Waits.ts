@@ -123,6 +123,10 @@ export class Waits {
       const wrong = this.#checkMemory(replica, this.#of(replica))
       if (wrong !== undefined) return wrong
       this.#noteLimits(replica, this.#of(replica))
+      // A cooldown begins in memory, and its statement may take long.
+      for (const [lane, { _tag }] of replica.engine.dispatcher.unsavedHealth(Number.POSITIVE_INFINITY)) {
+        if (_tag !== "Healthy") this.fails(lane.destination_id)
+      }
     }
     for (const [key, { cooldown_round }] of model.health.committed()) {
       if (cooldown_round > 0) this.fails(key.slice(key.indexOf("/") + 1))

@@ -34,7 +34,9 @@ export const observedDeliveryStore = (replica: Replica, store: DeliveryStore): D
     refill: (lanes, rows) => reads(store.refill(lanes, rows)),
     recordResults: (batch, withinTransaction) =>
       Effect.suspend(() =>
-        batch.some(isRejected) ? Effect.fail(REJECTED) : store.recordResults(batch, withinTransaction)
+        batch.some(isRejected)
+          ? Effect.fail(REJECTED)
+          : timed(replica, store.recordResults(batch, withinTransaction))
       ).pipe(
         Effect.tap(({ locked, written }) =>
           Effect.sync(() => {
