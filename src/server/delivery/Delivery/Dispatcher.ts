@@ -210,6 +210,8 @@ export const makeDispatcher = (
       // Attempts of a dropped lane may still be finishing, which makes the lane ready.
       if (!lanes.has(lane) || !shards.canStart(lane.owned, leaseNow)) return false
       lane.health = Cooldown.advance(lane.health, now)
+      // The probe is the delivery that is due first, which the refill may be reading.
+      if (lane.health._tag === "Probing" && lane.isRefilling) return false
       const step = nextStep(lane, slots.hasFreeRetrySlot(), now)
       switch (step._tag) {
         case "Start":

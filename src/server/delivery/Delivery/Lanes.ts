@@ -123,6 +123,13 @@ export const makeLanes = (
     lane.loaded--
   }
 
+  const requestRefill = (lane: Lane): void => {
+    if (lane.isRefilling || !lane.hasMore) return
+    lane.isRefilling = true
+    lowLanes.add(lane)
+    low.openUnsafe()
+  }
+
   const laneFor = (
     row: QueueRow,
     owned: OwnedShard,
@@ -140,6 +147,11 @@ export const makeLanes = (
     if (startsAt - now > horizonMillis) return undefined
     const lane = new Lane(key, channel, owned, delivery, health)
     lanes.set(key, lane)
+    if (health._tag === "CoolingDown" && health.until <= now) {
+      // Rows that waited for the end of the cooldown come before this one, and are not in memory.
+      lane.hasMore = true
+      requestRefill(lane)
+    }
     return lane
   }
 
@@ -184,12 +196,7 @@ export const makeLanes = (
       drop(lane)
       return true
     },
-    requestRefill: (lane) => {
-      if (lane.isRefilling || !lane.hasMore) return
-      lane.isRefilling = true
-      lowLanes.add(lane)
-      low.openUnsafe()
-    },
+    requestRefill,
     takeLow: (limit) => {
       const list: Array<Lane> = []
       for (const lane of lowLanes) {
