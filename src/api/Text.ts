@@ -3,7 +3,7 @@ import { JsonValue } from "../domain/json/JsonValue.ts"
 import { MAX_MESSAGE_LENGTH } from "../domain/approvals/ApprovalMessage.ts"
 import { documented } from "../domain/documented.ts"
 import { MAX_URL_LENGTH } from "../domain/network/PublicUrl/UrlRefusal.ts"
-import { hasVisibleText, isPersonName, isVisibleLine } from "../domain/VisibleText.ts"
+import { isPersonName, isVisibleLine, isVisibleText } from "../domain/VisibleText.ts"
 
 /** A name that people read: 1 to 200 visible characters on one line. */
 export const Name = Schema.String.check(Schema.isMinLength(1), Schema.isMaxLength(200), isVisibleLine)
@@ -26,7 +26,7 @@ export const Comment = Schema.String.check(Schema.isMaxLength(4_000))
 export const Message = Schema.String.check(
   Schema.isMinLength(1),
   Schema.isMaxLength(MAX_MESSAGE_LENGTH),
-  Schema.makeFilter(hasVisibleText, { expected: "a text with a visible character" })
+  isVisibleText
 )
 
 /** An agent's own summary of a step: at most 500 characters. */

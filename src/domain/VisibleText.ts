@@ -47,3 +47,9 @@ const VISIBLE = /[^\p{Z}\p{Cc}\p{Cf}\p{Cs}\p{Default_Ignorable_Code_Point}\u2800
 
 /** Whether a text of any number of lines has a character that people see. */
 export const hasVisibleText = (text: string): boolean => VISIBLE.test(text)
+
+/** A text that {@link hasVisibleText}. The published pattern: a character that is neither a control character nor white space. */
+export const isVisibleText = Schema.makeFilter(hasVisibleText, {
+  expected: "a text with a visible character",
+  toJsonSchema: () => [{ pattern: String.raw`[^\x00-\x1f\x7f-\x9f\s]` }, true]
+})

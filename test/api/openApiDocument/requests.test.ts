@@ -4,7 +4,7 @@ import { type HttpApiEndpoint, OpenApi } from "effect/http-api"
 import * as fc from "fast-check"
 import { Api } from "../../../src/api/Api.ts"
 import { openApiDocument } from "../../../src/api/openApiDocument.ts"
-import { isVisibleLine } from "../../../src/domain/VisibleText.ts"
+import { hasVisibleText, isVisibleLine } from "../../../src/domain/VisibleText.ts"
 import { arbitraryOf, list, node } from "./arbitraryOf.ts"
 
 const { components, paths } = openApiDocument()
@@ -28,7 +28,7 @@ const documented = endpoints.map((endpoint) => {
 const isVisible = Schema.is(Schema.String.check(isVisibleLine))
 const hasHiddenCharacters = (value: unknown): boolean =>
   typeof value === "string"
-    ? value.trim() !== "" && !/\p{Cc}/u.test(value) && !isVisible(value)
+    ? value.trim() !== "" && (!hasVisibleText(value) || (!/\p{Cc}/u.test(value) && !isVisible(value)))
     : typeof value === "object" && value !== null && Object.values(value).some(hasHiddenCharacters)
 
 /** Rules that a schema cannot say, such as those between members. The descriptions of the members do. */
