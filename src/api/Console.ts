@@ -98,6 +98,9 @@ export class ConsoleSessionApi extends HttpApiGroup.make("session")
 export const SignIn = Schema.Struct({
   id: ConsoleSessionId,
   key: Actor,
+  /** The rights of the key: only who has them all can end the session. */
+  scopes: Schema.Array(Scope),
+  groups: Schema.Array(Schema.String),
   created_at: Timestamp,
   last_active_at: Timestamp,
   expires_at: Timestamp,

@@ -2,7 +2,7 @@
 import { Schema } from "effect"
 import { HttpApiEndpoint, HttpApiGroup } from "effect/http-api"
 import { KeyId } from "../../domain/Ids.ts"
-import { Preset } from "../../domain/identity/Scope.ts"
+import { Preset, Scope } from "../../domain/identity/Scope.ts"
 import { Timestamp } from "../../domain/Time.ts"
 import { MadeKeys } from "../ApiKeys.ts"
 import { Authentication, requires } from "../Authorization.ts"
@@ -33,6 +33,7 @@ export const Person = Schema.Struct({
   status: PersonStatus,
   /** Null: several rules gave access. */
   preset: Schema.NullOr(Preset),
+  scopes: Schema.Array(Scope),
   groups: Schema.Array(Schema.String),
   signed_in_at: Timestamp,
   /** Open console sessions. */

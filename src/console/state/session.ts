@@ -75,3 +75,15 @@ export const useCan = (): ((scope: Scope) => boolean) => {
   const { scopes } = useSession()
   return (scope) => scopes.includes(scope)
 }
+
+/** Tells whether the session's key has all rights of another key or person. Who lacks one cannot change, revoke or end what is theirs. */
+export const useHasRightsOf = (): ((other: {
+  readonly scopes: ReadonlyArray<string>
+  readonly groups: ReadonlyArray<string>
+}) => boolean) => {
+  const own = useSession()
+  const ownScopes: ReadonlySet<string> = new Set(own.scopes)
+  return ({ groups, scopes }) =>
+    scopes.every((scope) => ownScopes.has(scope)) &&
+    (ownScopes.has("rules.write") || groups.every((group) => own.groups.includes(group)))
+}

@@ -2,6 +2,7 @@ import { Atom } from "effect/reactivity"
 import { MAX_PENDING_INVITATIONS } from "../../../domain/identity/Invitation.ts"
 import { refresh, useAtomValue } from "../../state/atoms.ts"
 import { apiClient } from "../../state/apiClient.ts"
+import { useHasRightsOf } from "../../state/session.ts"
 import { useRefreshing } from "../../state/useRefreshing.ts"
 import { ConfirmButton } from "../../ui/ConfirmButton.tsx"
 import { Table } from "../../ui/Table.tsx"
@@ -20,6 +21,7 @@ const columns = ["Invited", "Access", "Sent", "Expires", { name: "Actions", hidd
 /** The pending invitations, with a way to revoke each. Nothing if there are none. */
 export const Invitations = () => {
   useRefreshing(invitationsAtom)
+  const hasRightsOf = useHasRightsOf()
   const result = useAtomValue(invitationsAtom)
   if (result._tag !== "Success" || result.value.invitations.length === 0) return null
   return (
@@ -27,7 +29,7 @@ export const Invitations = () => {
       <h2 id="invitations">Pending invitations</h2>
       <Table columns={columns}>
         {result.value.invitations.map(
-          ({ created_at, created_by, email, expires_at, groups, id, name, preset }) => (
+          ({ created_at, created_by, email, expires_at, groups, id, name, preset, scopes }) => (
             <tr key={id}>
               <td>
                 <strong>
@@ -51,19 +53,21 @@ export const Invitations = () => {
                 <RelativeTime time={expires_at} />
               </td>
               <td className="actions" aria-label="Actions">
-                <ConfirmButton
-                  label="Revoke"
-                  title="Revoke this invitation?"
-                  act={() => apiClient.invitations.revoke({ params: { id } })}
-                  onDone={() => {
-                    showToast("Invitation revoked")
-                    refresh(invitationsAtom)
-                  }}
-                >
-                  <p>
-                    The link that was sent to <UntrustedText text={email} /> then cannot be used.
-                  </p>
-                </ConfirmButton>
+                {!hasRightsOf({ groups, scopes }) ? null : (
+                  <ConfirmButton
+                    label="Revoke"
+                    title="Revoke this invitation?"
+                    act={() => apiClient.invitations.revoke({ params: { id } })}
+                    onDone={() => {
+                      showToast("Invitation revoked")
+                      refresh(invitationsAtom)
+                    }}
+                  >
+                    <p>
+                      The link that was sent to <UntrustedText text={email} /> then cannot be used.
+                    </p>
+                  </ConfirmButton>
+                )}
               </td>
             </tr>
           )

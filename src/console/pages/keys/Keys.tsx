@@ -10,7 +10,7 @@ import { refresh } from "../../state/atoms.ts"
 import { pagedAtom } from "../../state/pagedAtom.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { useKeptDialog } from "../../state/keptWork.ts"
-import { useSession } from "../../state/session.ts"
+import { useHasRightsOf, useSession } from "../../state/session.ts"
 import { LinkedRecord } from "../../ui/LinkedRecord.tsx"
 import { Badge } from "../../ui/Badge.tsx"
 import { Button } from "../../ui/Button.tsx"
@@ -224,11 +224,7 @@ const Row = ({
   const keptAs = `${isLinked ? "linked " : ""}key ${apiKey.id}`
   const editing = useKeptDialog(keptAs)
   const [keepsKeys, setKeepsKeys] = useState(false)
-  // Other keys answer 403; see `ApiKeys.update` and `ApiKeys.revoke`.
-  const editable =
-    usable &&
-    apiKey.scopes.every((scope) => session.scopes.some((own) => own === scope)) &&
-    (session.scopes.includes("rules.write") || apiKey.groups.every((group) => session.groups.includes(group)))
+  const editable = useHasRightsOf()(apiKey) && usable
   return (
     <tr {...linkedRow}>
       <td>

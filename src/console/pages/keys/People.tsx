@@ -8,7 +8,7 @@ import { refresh, useAtomValue } from "../../state/atoms.ts"
 import { consoleClient } from "../../state/consoleClient.ts"
 import { pagedAtom } from "../../state/pagedAtom.ts"
 import { defineQuery, QueryText } from "../../state/queryState.ts"
-import { useSession } from "../../state/session.ts"
+import { useHasRightsOf, useSession } from "../../state/session.ts"
 import { LinkedRecord } from "../../ui/LinkedRecord.tsx"
 import { Badge } from "../../ui/Badge.tsx"
 import { ConfirmButton } from "../../ui/ConfirmButton.tsx"
@@ -196,6 +196,7 @@ const Row = ({
   const { email, groups, id, made_keys, name, preset, sessions, signed_in_at, status } = person
   const [keepsKeys, setKeepsKeys] = useState(false)
   const isSelf = id === session.key.id
+  const canChange = useHasRightsOf()(person) && !isSelf
   return (
     <tr {...linkedRow}>
       <td>
@@ -224,7 +225,7 @@ const Row = ({
       </td>
       <td data-label="Created keys">{made_keys === 0 ? <span className="quiet">none</span> : made_keys}</td>
       <td className="actions">
-        {sessions > 0 && !isSelf ? (
+        {sessions > 0 && canChange ? (
           <ConfirmButton
             kind="plain"
             label="End sessions"
@@ -241,7 +242,7 @@ const Row = ({
             </p>
           </ConfirmButton>
         ) : null}
-        {isSelf ? null : status === "blocked" ? (
+        {!canChange ? null : status === "blocked" ? (
           <ConfirmButton
             kind="plain"
             label="Unblock"

@@ -4,7 +4,7 @@ import type { ConsoleSessionId } from "../../../domain/Ids.ts"
 import { refresh } from "../../state/atoms.ts"
 import { consoleClient } from "../../state/consoleClient.ts"
 import { pagedAtom } from "../../state/pagedAtom.ts"
-import { leaveConsole, useCan, useSession } from "../../state/session.ts"
+import { leaveConsole, useCan, useHasRightsOf, useSession } from "../../state/session.ts"
 import { Badge } from "../../ui/Badge.tsx"
 import { ConfirmButton } from "../../ui/ConfirmButton.tsx"
 import { PagedList } from "../../ui/PagedList.tsx"
@@ -71,6 +71,7 @@ export default function SignIns() {
 
 const Row = ({ onEnded, signIn }: { readonly signIn: SignIn; readonly onEnded: () => void }) => {
   const session = useSession()
+  const hasRightsOf = useHasRightsOf()
   const isThis = signIn.id === session.id
   const end = (
     <ConfirmButton
@@ -109,7 +110,7 @@ const Row = ({ onEnded, signIn }: { readonly signIn: SignIn; readonly onEnded: (
       <td data-label="Expires">
         <RelativeTime time={signIn.expires_at} />
       </td>
-      <td className="actions">{end}</td>
+      <td className="actions">{hasRightsOf(signIn) ? end : null}</td>
     </tr>
   )
 }

@@ -39,6 +39,8 @@ const signInRows = rowsOf(
     id: ConsoleSessionId,
     key_id: KeyId,
     name: Schema.String,
+    scopes: Schema.Array(Scope),
+    groups: Schema.Array(Schema.String),
     created_at: TimestampFromDate,
     last_active_at: TimestampFromDate,
     expires_at: TimestampFromDate,
@@ -89,8 +91,8 @@ export const listSessions = (
   signInRows
     .all(
       sql`
-        SELECT session_id AS id, key_id, name, console_sessions.created_at, last_active_at, console_sessions.expires_at,
-          browser, address
+        SELECT session_id AS id, key_id, name, ${grantedScopes(sql)} AS scopes, groups, console_sessions.created_at,
+          last_active_at, console_sessions.expires_at, browser, address
         FROM console_sessions
           JOIN api_keys USING (org_id, key_id)
         WHERE org_id = ${org_id}

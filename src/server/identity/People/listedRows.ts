@@ -3,11 +3,12 @@ import type { SqlClient } from "effect/sql"
 import type { Person, PersonStatus } from "../../../api/console/People.ts"
 import type { PageRequest } from "../../../api/Pagination.ts"
 import { KeyId, type OrgId } from "../../../domain/Ids.ts"
-import { Preset } from "../../../domain/identity/Scope.ts"
+import { Preset, Scope } from "../../../domain/identity/Scope.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
 import { containsText } from "../../store/foldCase.ts"
 import { rowLimit } from "../../store/Pagination.ts"
 import { rowsOf } from "../../store/rows.ts"
+import { grantedScopes } from "../grantedScopes.ts"
 import type { KeyRef } from "../KeyRef.ts"
 
 /** The filters of a list of people. */
@@ -24,6 +25,7 @@ const listedRows = rowsOf(
     email: Schema.NullOr(Schema.String),
     has_ended: Schema.Boolean,
     preset: Schema.NullOr(Preset),
+    scopes: Schema.Array(Scope),
     groups: Schema.Array(Schema.String),
     signed_in_at: TimestampFromDate,
     sessions: Schema.Int,
@@ -46,8 +48,8 @@ const hasEnded = (sql: SqlClient.SqlClient, now: Timestamp) =>
 
 const select = (sql: SqlClient.SqlClient, now: Timestamp) => sql`
   SELECT
-    key_id AS id, name, email, ${hasEnded(sql, now)} AS has_ended, preset, groups, signed_in_at, blocked_at,
-    blocked_by_name AS blocked_by,
+    key_id AS id, name, email, ${hasEnded(sql, now)} AS has_ended, preset, ${grantedScopes(sql)} AS scopes, groups,
+    signed_in_at, blocked_at, blocked_by_name AS blocked_by,
     (
       SELECT count(*)::int
       FROM console_sessions
