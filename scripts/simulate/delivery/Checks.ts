@@ -85,6 +85,8 @@ export class Checks {
   readonly #inFlight = new Set<Attempt>()
   /** Attempts by row, attempt number and epoch. */
   readonly #started = new Set<string>()
+  /** When the statement took its snapshot that recorded a row's last result, by row. */
+  readonly #recordedFrom = new Map<number, number>()
   readonly #unrecorded = new Map<string, Set<Attempt>>()
   readonly #health = new Map<string, ExpectedHealth>()
   /** When each shard was claimed last. */
@@ -104,7 +106,7 @@ export class Checks {
     )
     world.model.observer = {
       queued: (row, insertedAt) => this.waits.queued(row, insertedAt),
-      recorded: (list) => this.#recorded(list),
+      recorded: (list, snapshotAt) => this.#recorded(list, snapshotAt),
       healthSaved: (health, snapshotAt) => this.#healthSaved(health, snapshotAt),
       claimed: (before, after) => this.#claimed(before, after),
       released: (before) => this.#released(before)
@@ -246,7 +248,8 @@ export class Checks {
     this.fail(`The health of ${destination_id} is stored under epoch ${epoch}, and ${current} is current`)
   }
 
-  #recorded(list: ReadonlyArray<RecordedAttempt>): void {
+  #recorded(list: ReadonlyArray<RecordedAttempt>, snapshotAt: number): void {
+    for (const { seq } of list) this.#recordedFrom.set(seq, snapshotAt)
     this.#failIf(this.#records.check(list))
   }
 
@@ -284,6 +287,9 @@ export class Checks {
     }
     this.#started.add(key)
     if (this.world.disabled.has(delivery.destination_id)) return
+    // The former owner, which had taken its snapshot before the claim, may have recorded the result after the new one read the row.
+    const claimedAt = this.claimedAt(shardOf(delivery.destination_id))
+    if ((this.#recordedFrom.get(seq) ?? Infinity) <= claimedAt) return
     const row = this.model.queue.committedRow(String(seq))
     if (row === undefined) {
       const status = this.model.log.committedRow(delivery_id)?.status ?? "unknown"

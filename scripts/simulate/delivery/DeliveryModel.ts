@@ -129,8 +129,8 @@ export class DeliveryModel {
   /** Sees changes when they are committed. */
   observer = {
     queued: (_row: QueueEntry, _insertedAt: number): void => {},
-    recorded: (_list: ReadonlyArray<RecordedAttempt>): void => {},
     /** `snapshotAt`: when the statement took its snapshot, on the clock of the simulation. */
+    recorded: (_list: ReadonlyArray<RecordedAttempt>, _snapshotAt: number): void => {},
     healthSaved: (_health: StoredHealth, _snapshotAt: number): void => {},
     claimed: (_before: ShardEntry, _after: ShardEntry): void => {},
     released: (_before: ShardEntry): void => {}
@@ -303,7 +303,9 @@ export class DeliveryModel {
       const written = new Set<number>()
       const locked = new Set<number>()
       const recorded: Array<RecordedAttempt> = []
-      transaction.onCommit(() => model.observer.recorded(recorded))
+      // A hook's statement takes another one.
+      const { snapshotAt } = transaction
+      transaction.onCommit(() => model.observer.recorded(recorded, snapshotAt))
       for (const one of candidates) {
         const row = transaction.tryLock(model.queue, String(one.seq))
         if (row === "locked" || row?.attempt !== one.attempt) {
