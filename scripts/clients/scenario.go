@@ -87,7 +87,7 @@ func main() {
 	session := ok(agent.CreateAgentSessionWithResponse(ctx, nil, api.NewAgentSession{TaskId: &id}))
 	check(session.JSON201 != nil, "createAgentSession", session.Body)
 	sessionId := session.JSON201.SessionId
-	step := ok(agent.SubmitStepWithResponse(ctx, sessionId, api.StepRequest{
+	step := ok(agent.SubmitStepWithResponse(ctx, sessionId, nil, api.StepRequest{
 		StepId: "one", Tool: "mail", ActionClass: "write", Arguments: map[string]string{"to": "ada"},
 	}))
 	check(step.JSON200 != nil && step.JSON200.Decision == "pending", "submitStep", step.Body)

@@ -198,7 +198,7 @@ export class Checks {
     this.#checkRow(started, isStale)
     this.#checkLimits(started)
     this.#checkRates(started)
-    this.#checkHealth(started)
+    this.#checkHealth(started, isStale)
     this.#checkOrder(started)
     const published = this.#of(delivery_id, destination_id)
     if (published.attempts.some((one) => one.delivery.seq === seq && one.delivery.attempt === attempt)) {
@@ -371,7 +371,9 @@ export class Checks {
   }
 
   /** Nothing is sent to a destination in cooldown, and one attempt at a time after it. */
-  #checkHealth(attempt: Attempt): void {
+  #checkHealth(attempt: Attempt, isStale: boolean): void {
+    // The current owner decides on the health, which a former one may have read.
+    if (isStale) return
     const { now } = this.world.simulation
     const health = this.#healthOf(attempt)
     const { destination_id } = attempt.delivery
