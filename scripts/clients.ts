@@ -37,7 +37,8 @@ const PYTHON = "openapi-python-client==0.29.1"
 const GO = "github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2"
 const GO_RUNTIME = "github.com/oapi-codegen/runtime@v1.8.0"
 const OPENAPI_GENERATOR = "7.25.0"
-const TYPESCRIPT = ["openapi-typescript@7.13.0", "openapi-fetch@0.17.0"]
+/** The generator uses the compiler as a library, which version 7 is not; the project's npm installs no peers. */
+const TYPESCRIPT = ["openapi-typescript@7.13.0", "openapi-fetch@0.17.0", "typescript@5.9.3"]
 
 /** OpenAPI Generator prints megabytes about the document. */
 const MAX_OUTPUT_BYTES = 64 * 1024 * 1024
