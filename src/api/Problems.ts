@@ -388,7 +388,7 @@ export class IdempotencyKeyReused extends problem<IdempotencyKeyReused>()(
   "IDEMPOTENCY_KEY_REUSED",
   409,
   "Idempotency key reused",
-  "The idempotency key was used with a different body, or by another API key. Use a new one."
+  "The idempotency key was used for a different request, or by another API key. Use a new one."
 ) {}
 
 export class IdempotencyKeyInUse extends problem<IdempotencyKeyInUse>()(

@@ -34,7 +34,7 @@ const MetadataMembers = Schema.Record(
   )
 )
 
-const metadataDescription = `Only runs whose metadata has all of these members: a JSON object such as \`{"customer":"acme"}\`, of 1 to ${MAX_METADATA_MEMBERS} strings, numbers and booleans. Only the first 16 top-level members of a run's metadata can be searched.`
+const metadataDescription = `Only runs whose metadata has all of these members: a JSON object such as \`{"customer":"acme"}\`, of 1 to ${MAX_METADATA_MEMBERS} strings, numbers and booleans. Only the first 16 strings, numbers and booleans at the top of a run's metadata can be searched.`
 
 /** JSON in a parameter. Not `fromJsonString`, which documents the parameter as the text of another schema. */
 const metadataFilter = Schema.String.annotate({ description: metadataDescription }).pipe(

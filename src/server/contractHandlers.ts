@@ -516,7 +516,7 @@ const setTraceHeader = (trace_id: TraceId) =>
     Effect.succeed(HttpServerResponse.setHeader(response, TRACE_HEADER, trace_id))
   )
 
-/** Response options of a stream. Its frames are encoded already: Effect's `Sse` encoder supports neither comments nor `retry`. */
+/** Response options of a stream. Its frames are encoded already, see `sseFrames.ts`. */
 const streamResponse: HttpServerResponse.Options.WithContentType = {
   contentType: "text/event-stream",
   headers: STREAM_HEADERS

@@ -71,8 +71,8 @@ export interface BudgetMeter {
  */
 export const fitsBudgets: BudgetMeter = { judge: () => ({ spends: [] }) }
 
-/** The use of a counter. `unknown`: it must be read first. `none_left`: it would be a new one, and the organization has too many. */
-export type CounterUse = BudgetUse | "unknown" | "none_left"
+/** The use of a counter. `unknown`: it must be read first. `limit_reached`: it would be a new one, and the organization has too many. */
+export type CounterUse = BudgetUse | "unknown" | "limit_reached"
 
 /** The facts about a step that decide which counters it uses. */
 export interface MeteredStep {
@@ -118,7 +118,7 @@ export const makeStepMeter = (
         }
         const counter = `${list} ${rule_id} ${name} ${JSON.stringify([owners[budget.per], ...values])}`
         const use = useOf(counter)
-        if (use === "none_left") return { misfit: { why: "too_many_counters" } }
+        if (use === "limit_reached") return { misfit: { why: "too_many_counters" } }
         if (use === "unknown") unknown.add(counter)
         else {
           const exceeded = findExceeded(budget, usedOf(budget, use, now), amount)

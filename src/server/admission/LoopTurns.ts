@@ -45,7 +45,7 @@ interface WaitingSlice {
 let lastOrder = 0
 
 /** The position of the current request among all requests of the process. Requests without one are in the order of their slices. */
-const RequestOrder = Context.Reference<number>("countersign/server/concurrency/RequestOrder", {
+const RequestOrder = Context.Reference<number>("countersign/server/admission/RequestOrder", {
   defaultValue: () => 0
 })
 
@@ -156,7 +156,7 @@ export const LoopTurns = Context.Reference<LoopTurns>("countersign/server/admiss
 })
 
 /** The wait of the current request between two slices of its work. Small requests do not wait. */
-const NextTurn = Context.Reference<Effect.Effect<void>>("countersign/server/concurrency/NextTurn", {
+const NextTurn = Context.Reference<Effect.Effect<void>>("countersign/server/admission/NextTurn", {
   defaultValue: () => Effect.void
 })
 

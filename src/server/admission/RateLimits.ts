@@ -26,6 +26,9 @@ interface Policy {
   readonly perSecond: number
 }
 
+/** Lookups of keys and sessions from one address if keys have no limit: the flood of an outsider is bounded all the same. */
+const KEY_LOOKUPS_PER_SECOND = 500
+
 /**
  * Reports of leaked keys from one address. A report can have a thousand keys, and takes a single query unless some are
  * real.
@@ -79,7 +82,8 @@ export class RateLimits extends Context.Service<
   }
 >()("countersign/server/admission/RateLimits") {
   /**
-   * Each limit is in requests per second, plus a burst of the same size; 0 disables it. Lookups of keys have the limit of a key.
+   * Each limit is in requests per second, plus a burst of the same size; 0 disables it. Lookups of keys have the limit of a key, or else
+   * `KEY_LOOKUPS_PER_SECOND`.
    */
   static readonly layer = (options: {
     readonly perKey: number
@@ -110,7 +114,7 @@ export class RateLimits extends Context.Service<
           ...makeRequestLimits(options, use),
           admitKeyLookup: ofAddress(
             "key_lookups",
-            options.perKey,
+            options.perKey === 0 ? KEY_LOOKUPS_PER_SECOND : options.perKey,
             "requests with invalid API keys or sessions"
           ),
           admitLeakReport: ofAddress("leak_reports", LEAK_REPORTS_PER_SECOND, "reports of leaked keys"),

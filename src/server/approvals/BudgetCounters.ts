@@ -130,7 +130,7 @@ export class BudgetCounters extends Context.Service<
       }
 
       /** Whether the organization may have one more counter. */
-      const hasRoom = Effect.fnUntraced(function* (org_id: OrgId) {
+      const hasCapacity = Effect.fnUntraced(function* (org_id: OrgId) {
         const now = monotonicMillis(clock)
         let counted = counts.get(org_id)
         if (counted === undefined || counted.until <= now) {
@@ -143,14 +143,14 @@ export class BudgetCounters extends Context.Service<
         return false
       })
 
-      type FoundCounter = readonly [digest: string, state: CounterState | "none_left"]
+      type FoundCounter = readonly [digest: string, state: CounterState | "limit_reached"]
 
       /** Finds a counter: cached, or read. */
       const find = Effect.fnUntraced(function* (key: CounterKey) {
         const cached = cache.get(key.digest)
         if (cached !== undefined) return cached
         const state = yield* read(key)
-        if (state.version === 0 && !(yield* hasRoom(key.org_id))) return "none_left" as const
+        if (state.version === 0 && !(yield* hasCapacity(key.org_id))) return "limit_reached" as const
         cache.set(key.digest, state, state.use.length + 1)
         return state
       }, Effect.orDie)
@@ -170,18 +170,21 @@ export class BudgetCounters extends Context.Service<
         now: Timestamp
       ): Effect.fn.Return<ReadonlyArray<FoundCounter>> {
         const found = yield* findAll(org_id, digests)
-        const usable = found.flatMap(([digest, state]) => (state === "none_left" ? [] : [digest]))
+        const usable = found.flatMap(([digest, state]) => (state === "limit_reached" ? [] : [digest]))
         if (usable.length === 0) return found
         const locked = yield* Effect.orDie(lockCounters(sql, org_id, usable, now))
-        return found.map(([digest]) => [digest, locked.get(digest) ?? "none_left"])
+        return found.map(([digest]) => [digest, locked.get(digest) ?? "limit_reached"])
       })
 
-      /** Evaluates the lists with the counters of `states`, and unless it is locked those in the cache; or returns the counters to find first. */
+      /**
+       * Evaluates the lists. Returns the ruling, or the digests of counters that must be read first. Under the lock only `states` is used, and
+       * otherwise the cache too.
+       */
       const evaluate = (
         list: RuleList,
         step: RuleInput,
         { key_id, now, org_id, session_id }: SpendingStep,
-        states: Map<string, CounterState | "none_left">,
+        states: Map<string, CounterState | "limit_reached">,
         isLocked: boolean
       ): CountedRuling | ReadonlyArray<string> => {
         const useOf = (counter: string): CounterUse => {
@@ -189,7 +192,7 @@ export class BudgetCounters extends Context.Service<
           const state = states.get(digest) ?? (isLocked ? undefined : cache.get(digest))
           if (state === undefined) return "unknown"
           states.set(digest, state)
-          return state === "none_left" ? state : state.use
+          return state === "limit_reached" ? state : state.use
         }
         const metered = { session_id, key_id, now: now.epochMilliseconds }
         const meters = {
@@ -217,7 +220,7 @@ export class BudgetCounters extends Context.Service<
         by: SpendingStep,
         isLocked: boolean
       ) {
-        const states = new Map<string, CounterState | "none_left">()
+        const states = new Map<string, CounterState | "limit_reached">()
         for (;;) {
           const result = evaluate(list, step, by, states, isLocked)
           if (isRuling(result)) return result

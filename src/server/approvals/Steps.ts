@@ -191,11 +191,11 @@ export class Steps extends Context.Service<
             request.answered = yield* reviews.ask({ principal, session_id, step, texts: known, ruling, now })
             now = yield* clock.now
           }
-          const isAsked = advance.proposal === undefined && advance.grant === undefined
+          const needsModel = advance.proposal === undefined && advance.grant === undefined
           const { answered } = request
-          if (answered !== undefined && isAsked) {
-            const holds = !isLocked || (yield* reviews.confirm(answered, ruled.ruling.reviewer))
-            if (holds) decided = answered.decided
+          if (answered !== undefined && needsModel) {
+            const stillDecides = !isLocked || (yield* reviews.confirm(answered, ruled.ruling.reviewer))
+            if (stillDecides) decided = answered.decided
           }
         }
         const created = yield* newStep(principal, session_id, step, known, ruled, now, {

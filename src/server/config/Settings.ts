@@ -295,6 +295,16 @@ const singleSignOnOf = (values: Values): SingleSignOnSettings | undefined => {
   }
 }
 
+/** The variables of single sign-on that have no default. */
+const signOnVariables = [
+  "COUNTERSIGN_OIDC_ACCESS",
+  "COUNTERSIGN_OIDC_CLIENT_ID",
+  "COUNTERSIGN_OIDC_CLIENT_KEY",
+  "COUNTERSIGN_OIDC_CLIENT_KEY_ID",
+  "COUNTERSIGN_OIDC_CLIENT_SECRET",
+  "COUNTERSIGN_OIDC_EMAIL_DOMAINS"
+] as const
+
 const notInProduction = "must not be set with NODE_ENV=production: it is for development and tests only"
 
 const findWarnings = (values: Values, production: boolean): ReadonlyArray<string> => {
@@ -328,6 +338,13 @@ const findWarnings = (values: Values, production: boolean): ReadonlyArray<string
   ) {
     warnings.push(
       `HOST ${values.HOST} can be reached from other machines, and the service has no TLS: API keys travel in clear text. Put a reverse proxy with TLS in front, and set COUNTERSIGN_PUBLIC_URL to its https URL or COUNTERSIGN_TRUSTED_PROXIES to its address; or set HOST to 127.0.0.1`
+    )
+  }
+  if (values.COUNTERSIGN_OIDC_ISSUER === undefined) {
+    warnings.push(
+      ...signOnVariables
+        .filter((variable) => values[variable] !== undefined)
+        .map((variable) => `${variable} has no effect without COUNTERSIGN_OIDC_ISSUER`)
     )
   }
   if (values.DATABASE_URL === undefined && values.COUNTERSIGN_DIRECT_DATABASE_URL !== undefined) {

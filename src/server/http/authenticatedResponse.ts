@@ -9,8 +9,8 @@ const FORBIDDEN = 403
 
 /**
  * Makes a function that runs an authenticated request. Its response, whichever it is, gets the headers of the rate
- * limits; a 403 is recorded in `AuthenticationRefusals`. Just before the response is sent, because problems become
- * responses only outside of the authentication.
+ * limits; a 403 is recorded in `AuthenticationRefusals`. Both happen when the response is sent,
+ * because problems become responses only outside of the authentication.
  */
 export const makeAuthenticatedResponse = Effect.gen(function* () {
   const refusals = yield* AuthenticationRefusals

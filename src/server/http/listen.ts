@@ -182,7 +182,7 @@ class GuardedServer extends Server {
     this.unsent = unsent
     this.stopping = stopping
     this.timeout = unsent.limits.stalledMillis
-    this.on("timeout", (socket) => this.#onSilence(socket))
+    this.on("timeout", (socket) => this.#onIdleTimeout(socket))
     // Node drops header fields beyond its limit silently, so its limit is off; `maxHeaderSize` still bounds them.
     this.maxHeadersCount = 0
     this.on("clientError", (error, socket) => refuseConnection(socket, refusalOf(error)))
@@ -256,7 +256,7 @@ class GuardedServer extends Server {
     })
   }
 
-  /** Serves a request when the pacer starts it. A request whose connection closes no longer waits. */
+  /** Serves a request when the pacer starts it. Removes it from the queue if its connection closes first. */
   #start(
     { client }: Connection,
     request: IncomingMessage,
@@ -294,7 +294,7 @@ class GuardedServer extends Server {
   }
 
   /** Nothing was read or written for a while: the connection is idle, its response is still being computed, or its client does not read. */
-  #onSilence(socket: Socket): void {
+  #onIdleTimeout(socket: Socket): void {
     const response = this.clients.get(socket)?.response
     if (response === undefined || response.writableFinished) socket.destroy()
     else if (socket.writableLength > 0) this.clients.cut(socket, "stalled")

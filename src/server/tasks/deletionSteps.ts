@@ -129,7 +129,7 @@ const findTaskFrom = (sql: SqlClient.SqlClient, org_id: OrgId, task: string) =>
     LIMIT 1
   `)
 
-/** Behind an id, it sorts after every cursor within that task or comparison, so that the next one is found. */
+/** `<id>~` sorts after every cursor `<id>/…` of a task or comparison in collation C, so the next scan begins with the following one. */
 const PAST_THIS = "~"
 
 /**

@@ -221,6 +221,19 @@ describe("RateLimits buckets", () => {
       }).pipe(Effect.provide(withRates({ perKey: 10, perOrganization: 15, endUserFeedback: 0 })))
   )
 
+  it.effect("of addresses: lookups are limited also if keys are not", () =>
+    Effect.gen(function* () {
+      const limits = yield* RateLimits
+      const results = yield* Effect.forEach(Array.from({ length: 501 }), () =>
+        Effect.result(limits.admitKeyLookup("192.0.2.1"))
+      )
+      assert.lengthOf(
+        results.filter(({ _tag }) => _tag === "Success"),
+        500
+      )
+    }).pipe(Effect.provide(withRates({ perKey: 0, perOrganization: 0, endUserFeedback: 0 })))
+  )
+
   const lookUps = (addresses: ReadonlyArray<string>) =>
     Effect.gen(function* () {
       const limits = yield* RateLimits

@@ -329,6 +329,17 @@ describe("Settings warnings", () => {
     ])
   })
 
+  it("variables of single sign-on have a warning without COUNTERSIGN_OIDC_ISSUER", () => {
+    const { warnings } = accepted({
+      COUNTERSIGN_OIDC_CLIENT_ID: "countersign",
+      COUNTERSIGN_OIDC_CLIENT_SECRET: "secret"
+    })
+    assert.deepStrictEqual(warnings, [
+      "COUNTERSIGN_OIDC_CLIENT_ID has no effect without COUNTERSIGN_OIDC_ISSUER",
+      "COUNTERSIGN_OIDC_CLIENT_SECRET has no effect without COUNTERSIGN_OIDC_ISSUER"
+    ])
+  })
+
   it("a misspelt variable has a warning with the nearest name", () => {
     const { warnings } = accepted({ COUNTERSIGN_DATADIR: "/x", COUNTERSIGN_COMPLETELY_ELSE: "1" })
     assert.deepStrictEqual(warnings, [

@@ -130,9 +130,9 @@ export const makeSharedStream = Effect.fnUntraced(function* (
   let opening = ""
   let count: PendingCount | null = null
   let role: "follower" | "leader" = tabs === undefined ? "leader" : "follower"
-  let giveUp: (() => void) | undefined
+  let releaseLock: (() => void) | undefined
   let watch: Fiber.Fiber<void> | undefined
-  let takeover: Fiber.Fiber<void> | undefined
+  let takeoverFiber: Fiber.Fiber<void> | undefined
   let counting: Fiber.Fiber<void> | undefined
   let mustCountAgain = false
   let countedAt = Number.NEGATIVE_INFINITY
@@ -200,8 +200,8 @@ export const makeSharedStream = Effect.fnUntraced(function* (
   const lead = () => {
     role = "leader"
     watch?.interruptUnsafe()
-    takeover?.interruptUnsafe()
-    takeover = undefined
+    takeoverFiber?.interruptUnsafe()
+    takeoverFiber = undefined
     status = "connecting"
     connection.open()
   }
@@ -213,8 +213,8 @@ export const makeSharedStream = Effect.fnUntraced(function* (
   }
 
   const requestLock = (steal: boolean) => {
-    giveUp?.()
-    giveUp = tabs?.lock.request({
+    releaseLock?.()
+    releaseLock = tabs?.lock.request({
       steal,
       granted: lead,
       lost: () => {
@@ -261,9 +261,9 @@ export const makeSharedStream = Effect.fnUntraced(function* (
       listener.opened()
     } else if (message.stream === "broken" && before !== "broken") listener.broken(false)
     if (message.stream === "open" || !message.isHidden || port.isHidden()) {
-      takeover?.interruptUnsafe()
-      takeover = undefined
-    } else takeover ??= fork(Effect.andThen(Effect.sleep(MAX_HIDDEN_LOSS), Effect.sync(steal)))
+      takeoverFiber?.interruptUnsafe()
+      takeoverFiber = undefined
+    } else takeoverFiber ??= fork(Effect.andThen(Effect.sleep(MAX_HIDDEN_LOSS), Effect.sync(steal)))
   }
 
   /** Handles a message of the leader, unless this tab has just taken over from it. */
@@ -318,11 +318,11 @@ export const makeSharedStream = Effect.fnUntraced(function* (
 
   const stop = () => {
     watch?.interruptUnsafe()
-    takeover?.interruptUnsafe()
-    takeover = undefined
+    takeoverFiber?.interruptUnsafe()
+    takeoverFiber = undefined
     stopLeading()
-    giveUp?.()
-    giveUp = undefined
+    releaseLock?.()
+    releaseLock = undefined
   }
 
   const shared: SharedStream = {
@@ -347,7 +347,7 @@ export const makeSharedStream = Effect.fnUntraced(function* (
       if (tabs !== undefined) stop()
     },
     resume: () => {
-      if (tabs !== undefined && giveUp === undefined && !isClosed) start()
+      if (tabs !== undefined && releaseLock === undefined && !isClosed) start()
     },
     notifyEnded: () => post({ _tag: "Ended" }),
     hasVisibleTab: Effect.suspend(() => {

@@ -20,7 +20,7 @@ export interface Reading extends Omit<ReadingState, "screens"> {
   readonly wasUnread: boolean
   /** Whether keys may act: nothing new has come on the screen for a moment. */
   readonly isArmed: boolean
-  /** Shows the next part that was not on the screen; first of all what is folded. */
+  /** Shows the next part that was not on the screen. Opens folded parts before it scrolls. */
   readonly showNext: () => void
   /** For `JsonTree`. */
   readonly isUnfolded: boolean

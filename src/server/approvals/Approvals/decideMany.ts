@@ -78,7 +78,7 @@ export const makeDecideMany = <Refused extends Problem>({
             (id) =>
               decide(principal, id, request, false).pipe(
                 Effect.map((decided) => (decided === undefined ? undefined : withoutArguments(decided))),
-                // Only the lock shows that there is none.
+                // A missing approval is reported only under the lock.
                 Effect.orElseSucceed(() => undefined)
               ),
             { concurrency: "unbounded" }

@@ -102,8 +102,7 @@ const details: Readonly<Record<HeldState, (execution: ExecutionRecord | null) =>
 }
 
 /**
- * Claims a saved step whose current decision is `answer`, which allows it. Undefined: that needs the session's lock. Without `options` nothing
- * is claimed: the step fails as for a further claim, unless it has no claim.
+ * Claims a saved step whose current decision is `answer`, which allows it. Undefined: that needs the session's lock.
  */
 export const makeClaimSaved = (sql: SqlClient.SqlClient, writer: SessionWriter["Service"]) =>
   Effect.fnUntraced(function* (

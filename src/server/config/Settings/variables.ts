@@ -353,7 +353,8 @@ export const variables = {
     read: read.hours(1, 720)
   }),
   COUNTERSIGN_RATE_LIMIT_PER_SECOND: withDefault("500", {
-    description: "Rate limit per API key and replica, plus a burst of the same size; 0 disables it",
+    description:
+      "Rate limit per API key and replica, plus a burst of the same size; 0 disables it. Lookups of unknown keys have the same limit per client address, or 500 with 0",
     unit: "requests per second",
     read: read.wholeNumber(0, 1_000_000)
   }),

@@ -6,7 +6,7 @@ import type { JsonSchema } from "../../../domain/tasks/Task.ts"
 import type { ModelResponse } from "../../../domain/telemetry/SpanConventions.ts"
 import type { PromptMessage } from "./ProviderRequest.ts"
 
-/** Parts of an answer's content at most, so that reading them takes some 10 ms. */
+/** Maximum content parts of one answer: reading them takes about 10 ms. */
 export const MAX_CONTENT_PARTS = 10_000
 
 /** The request to a model: the instructions, examples as earlier turns, and the input. */
