@@ -36,6 +36,8 @@ export const makeReplicaStarter = (
 ): Effect.Effect<() => Effect.Effect<DeliveryReplica, never, Scope.Scope | SqlClient.SqlClient>> =>
   Effect.map(Semaphore.make(1), (semaphore) => {
     let started = 0
+    /** The owners of earlier replicas. One that was frozen may register again while another starts. */
+    const known = new Set<string>()
     const owners = Effect.flatMap(
       SqlClient.SqlClient,
       (sql) => sql<{ readonly owner: string }>`SELECT owner FROM delivery_owners`
@@ -65,16 +67,13 @@ export const makeReplicaStarter = (
         child.stdout.resume()
         // It has tried to send its heartbeat; while the database restarts that may take another try.
         const owner = yield* owners.pipe(
-          Effect.map((list) => list.find((one) => !before.has(one))),
+          Effect.map((list) => list.find((one) => !before.has(one) && !known.has(one))),
           Effect.tap((one) => (one === undefined ? Effect.sleep("50 millis") : Effect.void)),
           Effect.repeat({ until: (one) => one !== undefined, times: OWNER_LOOKS })
         )
-        return {
-          child,
-          address,
-          ended,
-          owner: owner ?? (yield* Effect.die(new Error("A replica did not register")))
-        }
+        if (owner === undefined) return yield* Effect.die(new Error("A replica did not register"))
+        known.add(owner)
+        return { child, address, ended, owner }
       }
     )
     return () => semaphore.withPermit(start)

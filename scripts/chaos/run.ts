@@ -90,16 +90,18 @@ export const chaos = Effect.fnUntraced(function* (options: ChaosOptions) {
   const watch = (effect: Effect.Effect<unknown>) =>
     Effect.map(Effect.forkIn(effect, scope), (fiber) => void watches.push(fiber))
 
-  /** Waits until the replica owns no shard and no shard is unowned. */
-  const isReplaced = (owner: string) =>
+  /** Waits until the replica owns no shard and no shard is unowned, or for so long that the report says so. */
+  const awaitReplacement = (owner: string, every: `${number} millis`) =>
     sql<{ readonly count: number }>`
       SELECT count(*)::int AS count FROM delivery_shards WHERE owner = ${owner} OR owner IS NULL
     `.pipe(
       persistently,
-      Effect.map((rows) => rows[0]?.count === 0)
+      Effect.map((rows) => rows[0]?.count === 0),
+      (look) => until(look, every),
+      Effect.timeoutOption(SETTLE)
     )
   const watchTakeover = (owner: string, began: number) =>
-    Effect.map(until(isReplaced(owner), "100 millis"), () => {
+    Effect.map(awaitReplacement(owner, "100 millis"), () => {
       report.takeover = Math.max(report.takeover, performance.now() - began)
     })
 
@@ -166,7 +168,7 @@ export const chaos = Effect.fnUntraced(function* (options: ChaosOptions) {
           report.exit = Math.max(report.exit, performance.now() - began)
         }
       )
-      const drain = Effect.map(until(isReplaced(replica.owner), "10 millis"), () => {
+      const drain = Effect.map(awaitReplacement(replica.owner, "10 millis"), () => {
         report.drain = Math.max(report.drain, performance.now() - began)
       })
       yield* Effect.all([exit, drain], { concurrency: 2, discard: true })
