@@ -30,6 +30,7 @@ export interface HookInput extends ToolUse {
   readonly tool_response?: unknown
   readonly error?: unknown
   readonly is_interrupt?: unknown
+  readonly tool_calls?: unknown
 }
 
 /** The decision of a `PreToolUse` hook. */
@@ -55,10 +56,12 @@ export interface HookMatcher<Output> {
   onFailure?: "block"
 }
 
-/** The hooks that record how calls ended. */
+/** The hooks that record how calls ended. After the last two, allowed calls without an outcome are unknown. */
 export interface OutcomeHooks {
   PostToolUse: Array<HookMatcher<Record<string, never>>>
   PostToolUseFailure: Array<HookMatcher<Record<string, never>>>
+  PostToolBatch: Array<HookMatcher<Record<string, never>>>
+  Stop: Array<HookMatcher<Record<string, never>>>
 }
 
 /** The result of {@link governHooks}, for `options.hooks`. */
@@ -138,19 +141,30 @@ export const governPermissions = (options: GateOptions<ToolUse>): GovernedPermis
 /** Asks about calls, and records the outcome of allowed ones. */
 const governCalls = (options: GateOptions<ToolUse>) => {
   const gate = makeToolGate(options)
-  const allowed = new CallMap<ToolCall>()
+  const allowed = new CallMap<{ readonly call: ToolCall; readonly context: ToolUse }>()
 
   const ask = async (call: ToolCall, context: ToolUse, signal: AbortSignal): Promise<Verdict> => {
     const verdict = await gate.ask(call, context, { signal })
-    if (verdict.verdict === "allow") allowed.set(call.id, call)
+    if (verdict.verdict === "allow") allowed.set(call.id, { call, context })
     return verdict
   }
 
   const report =
     (endOf: (input: HookInput) => Parameters<ToolGate<ToolUse>["report"]>[2]): Hook<Record<string, never>> =>
     async (input) => {
-      const call = allowed.take(callOf(input).id)
+      const call = allowed.take(callOf(input).id)?.call
       if (call !== undefined) await gate.report(call, input, endOf(input))
+      return {}
+    }
+
+  /** Reports calls that have ended without a hook of their own, such as one that a rule of Claude Code's forbids. */
+  const reportLeft =
+    (
+      hasEnded: (call: ToolCall, context: ToolUse, input: HookInput) => boolean
+    ): Hook<Record<string, never>> =>
+    async (input) => {
+      const left = allowed.takeAll(({ call, context }) => hasEnded(call, context, input))
+      await Promise.all(left.map(({ call }) => gate.report(call, input, { status: "unknown" })))
       return {}
     }
 
@@ -167,6 +181,29 @@ const governCalls = (options: GateOptions<ToolUse>) => {
         hooks: [
           report(({ error, is_interrupt }) =>
             is_interrupt === true ? { status: "unknown" } : { status: "failed", error }
+          )
+        ]
+      }
+    ],
+    PostToolBatch: [
+      {
+        timeout: HOOK_SECONDS,
+        hooks: [
+          reportLeft(
+            ({ id }, _context, { tool_calls }) =>
+              Array.isArray(tool_calls) && tool_calls.some((ended: HookInput) => callOf(ended).id === id)
+          )
+        ]
+      }
+    ],
+    // An interrupted response has no `PostToolBatch`. Subagents can go on in the background.
+    Stop: [
+      {
+        timeout: HOOK_SECONDS,
+        hooks: [
+          reportLeft(
+            (_call, context, { agent_id, session_id }) =>
+              context.session_id === session_id && context.agent_id === agent_id
           )
         ]
       }

@@ -19,6 +19,7 @@ import {
 import { govern, proposedStep, stepHeaders } from "./connect/govern.ts"
 import { never } from "./connect/wait.ts"
 import { makeRuntime } from "./PromiseRuntime.ts"
+import { CallRetryOptions } from "./retry.ts"
 import { eventSource, type EventStreamOptions, type OpenStream, type StreamError } from "./stream.ts"
 
 /** A decided step. */
@@ -123,9 +124,13 @@ export const makeExecute =
       const params = { id, step_id: rest.step_id }
       const execution: Execution = {
         onFault: (fault) => void runtime.run(onFault(fault), never),
-        // The client's own timeout limits an attempt.
-        renew: (lease_seconds, _timeout, signal) =>
-          runtime.run(renewClaim({ params, payload: { claim_id: claim.id, lease_seconds } }), signal),
+        renew: (lease_seconds, timeout, signal) =>
+          runtime.run(
+            renewClaim({ params, payload: { claim_id: claim.id, lease_seconds } }).pipe(
+              Effect.provideService(CallRetryOptions, { timeout, retries: 0 })
+            ),
+            signal
+          ),
         report: (outcome) =>
           runtime.run(reportOutcome({ params, payload: { ...outcome, claim_id: claim.id } }), never)
       }

@@ -1,4 +1,4 @@
-import { Clock, Duration, Effect, Random } from "effect"
+import { Clock, Context, Duration, Effect, Random } from "effect"
 import { HttpClient, HttpClientError, type HttpClientRequest, HttpClientResponse } from "effect/http"
 import { type AttemptOutcome, DEFAULT_RETRIES, DEFAULT_TIMEOUT, retryDelay } from "./retryPolicy.ts"
 import { reasonOf, TIMEOUT } from "./ServiceUnreachable.ts"
@@ -14,40 +14,49 @@ export interface RetryOptions {
   readonly timeout?: Duration.Input
 }
 
+/** Options of one call in place of the client's. */
+export const CallRetryOptions = Context.Reference<Required<RetryOptions> | undefined>(
+  "countersign/client/CallRetryOptions",
+  { defaultValue: () => undefined }
+)
+
 /** Adds timeouts and the retries of {@link retryDelay} to an HTTP client. */
 export const withRetries =
   ({ retries = DEFAULT_RETRIES, timeout: limit = DEFAULT_TIMEOUT }: RetryOptions) =>
   (client: HttpClient.HttpClient): HttpClient.HttpClient => {
-    const timeout = Duration.fromInputUnsafe(limit)
-    return HttpClient.transform(client, (send, request) => {
-      const sendOnce = Effect.timeoutOrElse(send, {
-        duration: timeout,
-        orElse: () => Effect.fail(lateError(request, `no response within ${Duration.format(timeout)}`))
-      })
-      const idempotencyKey = request.headers["idempotency-key"]
-      const sendFrom = (attempt: number): typeof sendOnce =>
-        Effect.flatMap(
-          Effect.result(sendOnce),
-          Effect.fnUntraced(function* (sent) {
-            const delay = retryDelay(
-              { method: request.method, idempotencyKey, retries },
-              attempt,
-              sent._tag === "Success" ? responseOutcome(sent.success) : failureOutcome(sent.failure),
-              yield* Clock.currentTimeMillis,
-              yield* Random.next
-            )
-            if (delay === undefined) {
-              return yield* Effect.flatMap(Effect.fromResult(sent), (response) =>
-                withBody(response, request, timeout)
+    const options = { retries, timeout: Duration.fromInputUnsafe(limit) }
+    return HttpClient.transform(client, (send, request) =>
+      Effect.flatMap(CallRetryOptions, (own = options) => {
+        const timeout = Duration.fromInputUnsafe(own.timeout)
+        const sendOnce = Effect.timeoutOrElse(send, {
+          duration: timeout,
+          orElse: () => Effect.fail(lateError(request, `no response within ${Duration.format(timeout)}`))
+        })
+        const idempotencyKey = request.headers["idempotency-key"]
+        const sendFrom = (attempt: number): typeof sendOnce =>
+          Effect.flatMap(
+            Effect.result(sendOnce),
+            Effect.fnUntraced(function* (sent) {
+              const delay = retryDelay(
+                { method: request.method, idempotencyKey, retries: own.retries },
+                attempt,
+                sent._tag === "Success" ? responseOutcome(sent.success) : failureOutcome(sent.failure),
+                yield* Clock.currentTimeMillis,
+                yield* Random.next
               )
-            }
-            if (sent._tag === "Success") yield* discard(sent.success)
-            yield* Effect.sleep(delay)
-            return yield* sendFrom(attempt + 1)
-          })
-        )
-      return sendFrom(0)
-    })
+              if (delay === undefined) {
+                return yield* Effect.flatMap(Effect.fromResult(sent), (response) =>
+                  withBody(response, request, timeout)
+                )
+              }
+              if (sent._tag === "Success") yield* discard(sent.success)
+              yield* Effect.sleep(delay)
+              return yield* sendFrom(attempt + 1)
+            })
+          )
+        return sendFrom(0)
+      })
+    )
   }
 
 const responseOutcome = ({ headers, status }: HttpClientResponse.HttpClientResponse): AttemptOutcome => ({

@@ -140,4 +140,64 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("claudeAg
       assert.deepStrictEqual(faults, [])
     })
   )
+
+  it.effect(
+    "reports a call as unknown that it allowed and that Claude Code did not execute or interrupted",
+    () =>
+      Effect.gen(function* () {
+        const { client, executions, outcomes, session } = yield* governedRun("claude forbidden")
+        const { PostToolBatch, PostToolUse, PreToolUse, Stop } = governHooks({ client, session })
+        const call = (id: string, more: object = {}) => ({ tool_name: "read", tool_use_id: id, ...more })
+        const others = [
+          call("of a subagent", { agent_id: "agent_1" }),
+          call("of another session", { session_id: "b8c2" })
+        ]
+        const succeed = ({ tool_use_id, ...more }: ReturnType<typeof call>) =>
+          PostToolUse[0]!.hooks[0]!(
+            input("PostToolUse", tool_use_id, { ...more, tool_response: "done" }),
+            tool_use_id,
+            { signal }
+          )
+        const untilUnknown = (...steps: ReadonlyArray<string>) =>
+          eventually(async () =>
+            assert.sameMembers(
+              (await executions())
+                .filter(({ state }) => state === "unknown")
+                .map(({ step_id }) => String(step_id)),
+              [...steps]
+            )
+          )
+        yield* Effect.promise(async () => {
+          for (const { tool_use_id, ...more } of [
+            call("forbidden"),
+            call("executed"),
+            call("interrupted"),
+            ...others
+          ]) {
+            const asked = input("PreToolUse", tool_use_id, more)
+            const { hookSpecificOutput } = await PreToolUse[0]!.hooks[0]!(asked, tool_use_id, { signal })
+            assert.strictEqual(hookSpecificOutput.permissionDecision, "allow")
+          }
+          await succeed(call("executed"))
+          // A deny rule of Claude Code's own forbade one of them.
+          const batch = {
+            hook_event_name: "PostToolBatch",
+            tool_calls: [call("forbidden"), call("executed")]
+          }
+          await PostToolBatch[0]!.hooks[0]!({ ...batch, session_id: "a7b1" }, undefined, { signal })
+          await untilUnknown("forbidden")
+          await Stop[0]!.hooks[0]!({ hook_event_name: "Stop", session_id: "a7b1" }, undefined, { signal })
+          await untilUnknown("forbidden", "interrupted")
+          for (const other of others) await succeed(other)
+          assert.sameDeepMembers(
+            [...(await outcomes())],
+            ["executed", "of a subagent", "of another session"].map((step_id) => ({
+              step_id,
+              tool: "read",
+              status: "succeeded"
+            }))
+          )
+        })
+      })
+  )
 })

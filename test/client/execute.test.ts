@@ -1,12 +1,14 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Fiber, Redacted } from "effect"
 import { FetchHttpClient, HttpClient } from "effect/http"
+import { TestClock } from "effect/testing"
 import { connect } from "../../src/client/connect/index.ts"
 import { Client, type ExecutionFault } from "../../src/client/index.ts"
 import { SessionId, StepId } from "../../src/domain/Ids.ts"
 import { governedRun } from "../adapters/governedRun.ts"
 import { eventually } from "../adapters/mcp/eventually.ts"
 import { service } from "../support/service.ts"
+import { yieldToPromises } from "./yieldToPromises.ts"
 
 const step = { step_id: StepId.make("call_1"), tool: "read", action_class: "write", arguments: { amount: 1 } }
 
@@ -130,6 +132,56 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("execute"
           )
         })
       })
+  )
+
+  it.effect("tries a renewal again within the lease that gets no response, with the Effect client", () =>
+    Effect.gen(function* () {
+      const run = yield* governedRun("execute stalled renewal")
+      const faults: Array<ExecutionFault> = []
+      let renewals = 0
+      const begun = Promise.withResolvers<void>()
+      const isRenewed = Promise.withResolvers<void>()
+      const stalling = Effect.map(
+        HttpClient.HttpClient,
+        HttpClient.transform((send, request) =>
+          Effect.suspend(() => {
+            if (!request.url.includes("/claim")) return send
+            if (++renewals === 1) return Effect.never
+            return Effect.tap(send, () => Effect.sync(isRenewed.resolve))
+          })
+        )
+      )
+      yield* Effect.gen(function* () {
+        const { execute } = yield* Client
+        const fiber = yield* Effect.forkChild(
+          execute(
+            SessionId.make(run.session),
+            { ...step, lease_seconds: 30 },
+            () =>
+              Effect.andThen(
+                Effect.sync(begun.resolve),
+                Effect.promise(() => isRenewed.promise)
+              ),
+            { onFault: (fault) => Effect.sync(() => void faults.push(fault)) }
+          )
+        )
+        yield* Effect.promise(() => begun.promise)
+        for (const duration of ["10 seconds", "10 seconds", "1 second"] as const) {
+          yield* yieldToPromises
+          yield* TestClock.adjust(duration)
+        }
+        yield* Effect.promise(() => eventually(() => assert.strictEqual(renewals, 2)))
+        yield* Fiber.join(fiber)
+      }).pipe(
+        Effect.provide(Client.layerHttp({ url: run.url, key: Redacted.make(run.key) })),
+        Effect.provideServiceEffect(HttpClient.HttpClient, stalling),
+        Effect.provide(FetchHttpClient.layer),
+        Effect.provide(TestClock.layer())
+      )
+      assert.deepStrictEqual(faults, [])
+      const [outcome] = yield* Effect.promise(run.outcomes)
+      assert.deepInclude(outcome, { status: "succeeded" })
+    })
   )
 
   it.effect("records the outcome of a tool as unknown that fails after its signal was aborted", () =>

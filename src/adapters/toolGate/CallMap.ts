@@ -33,4 +33,11 @@ export class CallMap<Value> {
     this.values.delete(key)
     return value
   }
+
+  /** Returns the values that match and forgets them. */
+  takeAll(matches: (value: Value) => boolean): ReadonlyArray<Value> {
+    const taken = [...this.values].filter(([, value]) => matches(value))
+    for (const [key] of taken) this.values.delete(key)
+    return taken.map(([, value]) => value)
+  }
 }

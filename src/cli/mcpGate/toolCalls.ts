@@ -1,5 +1,5 @@
 import { Data, Effect, Result, type Schema } from "effect"
-import type { Pending, ToolCall } from "../../adapters/toolGate.ts"
+import type { DenialCause, Pending, ToolCall } from "../../adapters/toolGate.ts"
 import { describeFailure, describeProblem } from "../../adapters/toolGate/messages.ts"
 import { toJson } from "../../client/connect/recordable.ts"
 import { isProblem } from "../../client/connect/Problem.ts"
@@ -34,15 +34,20 @@ const RETRY_WAIT_MILLIS = 25_000
 /** Why a call is not sent that another request may be executing. */
 const SENT_BEFORE = "it was sent to the server by another request."
 
-/** Causes of denials after which the same call would be another step. After the others, it is the same one. */
-const FINAL_CAUSES: ReadonlySet<string> = new Set([
-  "person",
-  "rule",
-  "timeout",
-  "session_closed",
-  "executed",
-  "refused"
-])
+/** Whether the same call is another step after a denial. Otherwise it goes on with its step. */
+const IS_FINAL: Readonly<Record<DenialCause, boolean>> = {
+  person: true,
+  rule: true,
+  model: true,
+  timeout: true,
+  session_closed: true,
+  executed: true,
+  refused: true,
+  executing: false,
+  unknown: false,
+  question: false,
+  unreachable: false
+}
 
 /**
  * The action class of a tool: the setting, or the claim of the tool's annotations. A tool without annotations may be destructive, as in the
@@ -319,7 +324,7 @@ export const makeToolCalls = ({
         const { verdict } = decided
         hasWaited ||= decided.hasWaited
         if (verdict.verdict === "deny") {
-          if (FINAL_CAUSES.has(verdict.cause)) yield* Effect.promise(() => run.journal.forget(step_id))
+          if (IS_FINAL[verdict.cause]) yield* Effect.promise(() => run.journal.forget(step_id))
           else calls.leave(record)
           return yield* deny(request, verdict.message, { cause: verdict.cause, step_id })
         }

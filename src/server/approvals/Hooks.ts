@@ -37,6 +37,7 @@ import { atomic } from "../store/transaction.ts"
 import { digestInTurns } from "./digestInTurns.ts"
 import { DecisionWaits } from "./DecisionWaits.ts"
 import {
+  type CodingCall,
   deferCall,
   findCallStep,
   findCodingSession,
@@ -45,12 +46,15 @@ import {
   lockCodingSession,
   saveCall,
   saveCodingSession,
-  takeWaitingStep
+  saveInterrupted,
+  takeWaitingStep,
+  wasInterrupted
 } from "./Hooks/rows.ts"
 import { listMessages } from "./messageRows.ts"
 import { Messages } from "./Messages.ts"
 import { Sessions } from "./Sessions.ts"
 import { type CheckStepError, Steps } from "./Steps.ts"
+import { alreadyCompleted } from "./Steps/stepRefusals.ts"
 
 /** How a request is answered. */
 export interface HookWish {
@@ -155,7 +159,7 @@ const make = Effect.gen(function* () {
       const known =
         (yield* Effect.orDie(findCallStep(sql, call))) ??
         (yield* Effect.orDie(takeWaitingStep(sql, call, digest)))
-      const checked = yield* Effect.result(checkStep(session_id, call.call_id, known?.step_id, content))
+      const checked = yield* Effect.result(checkStep(call, known?.step_id, content))
       const isClosed = Result.isFailure(checked) && checked.failure._tag === "SESSION_CLOSED"
       if (isClosed && attempt < MAX_REOPENED) continue
       if (Result.isFailure(checked)) return yield* Effect.fail(checked.failure)
@@ -177,12 +181,11 @@ const make = Effect.gen(function* () {
   })
 
   /**
-   * Asks about a call under the first of its steps that has neither another content nor an outcome: a coding agent does not repeat a call
-   * that ended, but model servers number the calls of each response from the start. Undefined if its ID or name cannot be a step's.
+   * Asks about a call under the first of its steps that has neither another content nor ended: a coding agent does not repeat a call that
+   * ended, but model servers number the calls of each response from the start. Undefined if its ID or name cannot be a step's.
    */
   const checkStep = Effect.fnUntraced(function* (
-    session_id: SessionId,
-    callId: string,
+    { call_id: callId, org_id, session_id }: CodingCall,
     known: StepId | undefined,
     content: Omit<StepRequest, "step_id"> & { readonly arguments: Schema.Json }
   ) {
@@ -191,7 +194,10 @@ const make = Effect.gen(function* () {
     for (;;) {
       const step = decodeStep({ step_id, ...content })
       if (Result.isFailure(step)) return undefined
-      const checked = yield* Effect.result(steps.check(session_id, step.success))
+      const isInterrupted = yield* Effect.orDie(wasInterrupted(sql, { org_id, session_id, step_id }))
+      const checked = yield* Effect.result(
+        isInterrupted ? alreadyCompleted : steps.check(session_id, step.success)
+      )
       if (Result.isSuccess(checked)) return { answer: checked.success, step: step.success }
       const { _tag } = checked.failure
       const isOther = _tag === "STEP_MISMATCH" || _tag === "STEP_ALREADY_COMPLETED"
@@ -271,12 +277,15 @@ const make = Effect.gen(function* () {
     // Without a session nothing was asked.
     if (session_id === undefined) return undefined
     const { callId, end } = event
-    // Nobody knows whether it was executed, so it gets no outcome.
-    if (end.status === "unknown") return undefined
     const call = yield* callOf(principal, session_id, callId)
     const known = yield* Effect.orDie(findCallStep(sql, call))
     const step_id = known === undefined ? decodeStepId(call.call_id) : Result.succeed(known.step_id)
     if (Result.isFailure(step_id)) return `The outcome of ${event.tool} was not recorded. ${INVALID_STEP}`
+    if (end.status === "unknown") {
+      // Nobody knows whether it was executed, so it gets no outcome.
+      yield* Effect.orDie(saveInterrupted(sql, { ...call, step_id: step_id.success }))
+      return undefined
+    }
     const recorded = yield* Effect.result(
       steps.complete(
         session_id,

@@ -12,11 +12,15 @@ import { callPromise } from "../../../src/client/connect/CallPromise.ts"
 import { SendFailed, type UpstreamEvents } from "../../../src/cli/mcpGate/Upstream.ts"
 import { governedRun, type GovernedRun } from "../../adapters/governedRun.ts"
 import { eventually } from "../../adapters/mcp/eventually.ts"
+import { answers, reviewedTeam, scriptedModel } from "../../support/reviewedTeam.ts"
 import { service } from "../../support/service.ts"
 
 const META = "dev.countersign/gate"
 
-const tools = ["read", "refund", "forbidden"].map((name) => ({ name, inputSchema: { type: "object" } }))
+const tools = ["read", "refund", "forbidden", "unattended"].map((name) => ({
+  name,
+  inputSchema: { type: "object" }
+}))
 
 /** What the server does with a request, instead of its usual answer. */
 type Answer = (message: RpcMessage, events: UpstreamEvents) => Promise<void> | void
@@ -29,9 +33,14 @@ const temporaryDirectory = Effect.acquireRelease(
 /** A gate in this process, in front of a server that executes calls by noting them. */
 const gateFor = Effect.fnUntraced(function* (
   run: GovernedRun,
-  options: Partial<Pick<McpGateOptions, "client" | "directory">> & { readonly answer?: Answer } = {}
+  options: Partial<Pick<McpGateOptions, "client" | "directory" | "prefix">> & {
+    readonly answer?: Answer
+    /** Whether the gate creates its session. Default: it uses that of the run. */
+    readonly createsSession?: boolean
+  } = {}
 ) {
-  const { client = run.client, answer, directory = yield* temporaryDirectory } = options
+  const { client = run.client, answer, createsSession = false, prefix = "" } = options
+  const { directory = yield* temporaryDirectory } = options
   const executed: Array<unknown> = []
   const waiting = new Map<unknown, (message: JsonObject) => void>()
   const log: Array<string> = []
@@ -51,9 +60,9 @@ const gateFor = Effect.fnUntraced(function* (
       key: run.key,
       consoleUrl: `${run.url}/console`,
       server: "shop",
-      prefix: "",
+      prefix,
       actionClasses: {},
-      session: run.session,
+      session: createsSession ? undefined : run.session,
       directory,
       acceptsChanges: false,
       connect: (events) =>
@@ -832,6 +841,48 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })(
           assert.deepStrictEqual(gate.executed, [{ amount: 1 }])
         })
       })
+    )
+  }
+)
+
+const model = scriptedModel()
+
+layer(service({ replace: model.layer }), { excludeTestServices: true, timeout: "60 seconds" })(
+  "the gate in front of an MCP server, with a reviewer model",
+  (it) => {
+    it.effect(
+      "asks again about a call that a rule, a reviewer model or a timeout rejected, and closes its session",
+      () =>
+        Effect.gen(function* () {
+          const team = yield* reviewedTeam("gate rejections")
+          const run = yield* governedRun("gate rejections")
+          yield* team.setRules({}, [
+            { tool: "payments.forbidden", effect: "reject" },
+            { tool: "payments.unattended", effect: "require_approval", review_seconds: 1 }
+          ])
+          yield* model.answer(() => answers("reject", "Too much"))
+          const gate = yield* gateFor(run, { createsSession: true, prefix: "payments." })
+          const rejections = { forbidden: "rule", unattended: "timeout", refund: "model" }
+          yield* Effect.promise(async () => {
+            for (const [tool, cause] of Object.entries(rejections))
+              assert.strictEqual(causeOf(await gate.call(tool, { amount: 1 })), cause)
+          })
+          yield* run.replaceRules([{ effect: "allow" }])
+          yield* Effect.promise(async () => {
+            for (const tool of Object.keys(rejections))
+              assert.nestedPropertyVal(
+                await gate.call(tool, { amount: 1 }),
+                "result.content[0].text",
+                "done",
+                tool
+              )
+            await gate.stop({ drain: true })
+            assert.notInclude(gate.log.join("\n"), "stays open")
+            const { sessions } = await run.client.sessions.list()
+            const own = sessions.find(({ metadata }) => "gate" in metadata)
+            assert.strictEqual(own?.status, "closed")
+          })
+        }).pipe(Effect.orDie)
     )
   }
 )

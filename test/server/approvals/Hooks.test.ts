@@ -108,6 +108,30 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("HTTP hoo
     })
   )
 
+  it.effect("ask again about a call that was interrupted, also if a model server repeats its ID", () =>
+    Effect.gen(function* () {
+      const { post, run } = yield* codingAgent("http interrupted again")
+      yield* Effect.promise(async () => {
+        const numbered = (tool: string) => call(tool, { tool_use_id: "call_0" })
+        const interrupt = () => post({ ...failed(numbered("refund"), "Interrupted"), is_interrupt: true })
+        const asked = () => post(numbered("refund"), { query: "wait_seconds=0" })
+        // No call ran that still waits: it goes on with its approval.
+        assert.strictEqual((await asked()).decision, "deny")
+        await interrupt()
+        for (const approvals of [1, 2, 3]) {
+          assert.strictEqual((await asked()).decision, "deny", `approval ${approvals}`)
+          await run.decide("approve", "refund")
+          assert.strictEqual((await asked()).decision, "allow")
+          assert.lengthOf((await run.client.approvals.list({ query: {} })).approvals, approvals)
+          await interrupt()
+          // Another call with the same ID in between.
+          await post(numbered("read"))
+          await post(succeeded(numbered("read"), "done"))
+        }
+      })
+    })
+  )
+
   it.effect("wait for the person, of parallel calls in one session", () =>
     Effect.gen(function* () {
       const { post, run, sessions } = yield* codingAgent("http waits")

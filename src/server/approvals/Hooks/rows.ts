@@ -126,6 +126,33 @@ export const saveCall = (
     deferred = coding_calls.deferred AND excluded.waiting
 `
 
+/** In place of the ID of a call, in the row of an interrupted step: no saved ID of a call has a line break. */
+const interruptedKey = (step_id: string): string => `interrupted\n${step_id}`
+
+/** The step of a call. */
+interface CallStep extends Pick<CodingCall, "org_id" | "session_id"> {
+  readonly step_id: string
+}
+
+/** Notes that the call of an allowed step was interrupted. The next call with the same content goes on with a step that waits. */
+export const saveInterrupted = (sql: SqlClient.SqlClient, { org_id, session_id, step_id }: CallStep) => sql`
+  INSERT INTO coding_calls (org_id, session_id, call_id, step_id, content_digest, waiting)
+  SELECT org_id, session_id, ${interruptedKey(step_id)}::text, step_id, '', false
+  FROM governed_steps
+  WHERE org_id = ${org_id}
+    AND session_id = ${session_id}
+    AND step_id = ${step_id}
+    AND coalesce(last_decision, decision) = 'allow'
+  ON CONFLICT DO NOTHING
+`
+
+/** Whether the call of a step was interrupted. */
+export const wasInterrupted = (sql: SqlClient.SqlClient, { step_id, ...session }: CallStep) =>
+  Effect.map(
+    findCallStep(sql, { ...session, call_id: interruptedKey(step_id) }),
+    (found) => found !== undefined
+  )
+
 const deferredRows = rowsOf(Schema.Struct({ deferred: Schema.Boolean }))
 
 /**
