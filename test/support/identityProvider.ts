@@ -26,6 +26,8 @@ export interface IdentityProvider {
   tamper: ((parameters: URLSearchParams) => void) | undefined
   /** Changes claims of ID tokens before they are signed again, or how they are signed; undefined: as the provider made them. */
   forge: Readonly<Record<string, unknown>> | "unsigned" | "foreign signature" | undefined
+  /** Path that answers 500; undefined: none. */
+  failing: string | undefined
   readonly requests: Array<string>
   /** Sends a logout token of this session to its client, as when a person signs out at the provider. */
   readonly logOut: (subject: string, session: string) => Promise<void>
@@ -70,6 +72,10 @@ const start = async (redirectUri: string, clientKey: JWK | undefined): Promise<I
     requests.push(`${request.method} ${(request.url ?? "").split("?", 1)[0]}`)
     if (handle === undefined) {
       response.socket?.destroy()
+      return
+    }
+    if (state.failing !== undefined && request.url?.startsWith(state.failing) === true) {
+      response.writeHead(500).end()
       return
     }
     void handle(request, response)
@@ -207,6 +213,7 @@ const start = async (redirectUri: string, clientKey: JWK | undefined): Promise<I
     signsIn: "ada",
     tamper: undefined,
     forge: undefined,
+    failing: undefined,
     requests,
     logOut,
     signToken,

@@ -22,7 +22,13 @@ import { signInFailures } from "../observability/metricDefinitions.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { People, type Admission, type VerifiedPerson } from "../identity/People.ts"
 import { type HttpFetch, makeBoundedFetch } from "./SingleSignOn/boundedFetch.ts"
-import { hasGroups, lacksClaims, personOf, unreadableClaims, withUserinfo } from "./SingleSignOn/claims.ts"
+import {
+  hasGroupsAndEmail,
+  lacksClaims,
+  personOf,
+  unreadableClaims,
+  withUserinfo
+} from "./SingleSignOn/claims.ts"
 import { type LogoutTarget, makeLogoutKeys, verifyLogoutToken } from "./SingleSignOn/logoutToken.ts"
 import { makeProviderMetadata } from "./SingleSignOn/providerMetadata.ts"
 import { readMetadata } from "./SingleSignOn/readMetadata.ts"
@@ -355,8 +361,8 @@ const make = Effect.fnUntraced(function* (settings: SingleSignOnSettings, public
     const { groupsClaim } = settings
     if (!lacksClaims(claims, groupsClaim) || server.userinfo_endpoint === undefined) return claims
     const reading = readUserinfo(server, tokens, claims.sub)
-    // Without groups a person has no access; a name and an address may be missing.
-    const userinfo = yield* hasGroups(claims, groupsClaim)
+    // The address is stored as of each sign-in, and tells which keys are the same human being: only the name may be missing.
+    const userinfo = yield* hasGroupsAndEmail(claims, groupsClaim)
       ? Effect.orElseSucceed(reading, () => ({}))
       : reading
     const complete = withUserinfo(claims, userinfo)
@@ -544,6 +550,8 @@ const failureOf = (error: unknown): SignInFailed => {
       detail: `The identity provider refused the sign-in (${describe(error)}).`
     })
   }
+  const cause = error instanceof oauth.OperationProcessingError ? error.cause : undefined
+  if (cause instanceof Response && cause.status >= 500) return unavailable
   // A code that was used before, or that is too old.
   if (error instanceof oauth.ResponseBodyError) return error.error === "invalid_grant" ? expired : invalid
   return error instanceof ClientRefused ||

@@ -718,6 +718,36 @@ describe("SingleSignOn", () => {
     }
   )
 
+  it.live("a person keeps their address if the userinfo that has it cannot be read", () =>
+    withProvider((provider, url) =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const first = yield* signIn(url)
+        const stored = sql`SELECT name, email FROM api_keys WHERE key_id = ${first.session?.key.id ?? ""}`
+        const ada = { name: "Ada Lovelace", email: "ada@example.com" }
+        provider.failing = "/me"
+        for (const forge of [
+          { name: undefined, email: undefined, email_verified: undefined },
+          { email: undefined },
+          { email_verified: undefined }
+        ]) {
+          provider.forge = forge
+          const { end, session } = yield* signIn(url)
+          assert.deepStrictEqual([end.status, session], [503, null], JSON.stringify(Object.keys(forge)))
+          assert.include(end.body, "did not respond")
+          assert.deepStrictEqual(yield* stored, [ada])
+        }
+        provider.failing = undefined
+        assert.isNotNull((yield* signIn(url)).session)
+        assert.deepStrictEqual(yield* stored, [ada])
+        // The name alone keeps nobody out.
+        provider.failing = "/me"
+        provider.forge = { name: undefined }
+        assert.isNotNull((yield* signIn(url)).session)
+      })
+    )
+  )
+
   it.live("a refused person is in the log with the subject and the groups that the provider stated", () => {
     const log = makeLog()
     return withProvider(
