@@ -331,6 +331,38 @@ describe("Invitations", () => {
     )
   )
 
+  it.effect("an invitation is deleted 30 days after it ended, whether or not another one follows", () =>
+    withMail((server, admin) =>
+      Effect.gen(function* () {
+        yield* TestClock.setTime(Date.UTC(2026, 0, 1))
+        const { advance } = yield* Countersign
+        const sql = yield* SqlClient.SqlClient
+        const stored = Effect.map(
+          sql<{
+            readonly name: string
+          }>`SELECT input ->> 'name' AS name FROM invitations ORDER BY invitation_id`,
+          (rows) => rows.map(({ name }) => name)
+        )
+        yield* admin.invitations.create({ payload: ada })
+        yield* arrived(server, 1)
+        const revoked = yield* admin.invitations.create({
+          payload: { ...ada, name: "revoked", email: "revoked@example.org" }
+        })
+        yield* admin.invitations.create({
+          payload: { ...ada, name: "expires", email: "expires@example.org" }
+        })
+        assert.strictEqual((yield* accept(tokenIn(server.received[0]))).status, 200)
+        yield* admin.invitations.revoke({ params: { id: revoked.id } })
+        yield* advance("29 days")
+        assert.deepStrictEqual(yield* stored, ["Ada Lovelace", "revoked", "expires"])
+        yield* advance("2 days")
+        assert.deepStrictEqual(yield* stored, ["expires"])
+        yield* advance("7 days")
+        assert.deepStrictEqual(yield* stored, [])
+      })
+    )
+  )
+
   live("without a mail server nobody is invited, and the list says so", () =>
     Effect.gen(function* () {
       const admin = yield* (yield* Countersign).client()
