@@ -26,6 +26,8 @@ export interface IdentityProvider {
   tamper: ((parameters: URLSearchParams) => void) | undefined
   /** Changes claims of ID tokens before they are signed again, or how they are signed; undefined: as the provider made them. */
   forge: Readonly<Record<string, unknown>> | "unsigned" | "foreign signature" | undefined
+  /** Replaces members of the metadata; undefined: none. */
+  metadata: Readonly<Record<string, unknown>> | undefined
   /** Path that answers 500; undefined: none. */
   failing: string | undefined
   readonly requests: Array<string>
@@ -176,6 +178,9 @@ const start = async (redirectUri: string, clientKey: JWK | undefined): Promise<I
         if (state.forge !== undefined && typeof body === "object" && body !== null && "id_token" in body) {
           context.body = { ...body, id_token: forged(String(body.id_token), key) }
         }
+        if (typeof body === "object" && context.path === "/.well-known/openid-configuration") {
+          context.body = { ...body, ...state.metadata }
+        }
         const location = context.response.get("location") ?? ""
         if (state.tamper !== undefined && location.startsWith(redirectUri)) {
           const url = new URL(location)
@@ -213,6 +218,7 @@ const start = async (redirectUri: string, clientKey: JWK | undefined): Promise<I
     signsIn: "ada",
     tamper: undefined,
     forge: undefined,
+    metadata: undefined,
     failing: undefined,
     requests,
     logOut,

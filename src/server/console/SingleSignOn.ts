@@ -270,7 +270,7 @@ const make = Effect.fnUntraced(function* (settings: SingleSignOnSettings, public
             reason
           })
         ),
-        Effect.mapError(() => invalid)
+        Effect.mapError(({ reason }) => (reason === "LookupFailed" ? unavailable : invalid))
       )
       vetted.add(url.origin)
     }
@@ -280,7 +280,6 @@ const make = Effect.fnUntraced(function* (settings: SingleSignOnSettings, public
     read: call("reading the provider's metadata", () => readMetadata(issuer, fetchBounded)).pipe(
       Effect.tap(vetEndpoints)
     ),
-    unavailable,
     now
   })
 
@@ -499,7 +498,8 @@ const make = Effect.fnUntraced(function* (settings: SingleSignOnSettings, public
   const logoutKeys = makeLogoutKeys(fetchBounded)
 
   const verifyLogout = Effect.fn("SingleSignOn.verifyLogout")(function* (token: string) {
-    const server = yield* findServer
+    // Without metadata the token cannot be refused: the provider is to send it again.
+    const server = yield* Effect.mapError(findServer, () => unavailable)
     if (server.jwks_uri === undefined) return yield* invalid
     const keys = logoutKeys(server.jwks_uri)
     const now = yield* Clock.currentTimeMillis

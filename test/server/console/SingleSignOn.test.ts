@@ -666,6 +666,29 @@ describe("SingleSignOn", () => {
       )
   )
 
+  it.live.each([{ issuer: "https://attacker.example" }, { token_endpoint: "http://10.0.0.1/token" }])(
+    "metadata that is not accepted is told from a provider that is down, also while it is not read again: %j",
+    (metadata) =>
+      withProvider((provider, url) =>
+        Effect.gen(function* () {
+          provider.metadata = metadata
+          for (let count = 0; count < 2; count++) {
+            const { end } = yield* signIn(url)
+            assert.strictEqual(end.status, 400)
+            assert.include(end.body, "response was not accepted")
+          }
+          // The provider may send a logout token again: the service cannot tell yet whether to refuse it.
+          const logout = yield* Effect.promise(() =>
+            fetch(`${url}/console/single-sign-on/logout`, {
+              method: "POST",
+              body: new URLSearchParams({ logout_token: "token" })
+            })
+          )
+          assert.strictEqual(logout.status, 503)
+        })
+      )
+  )
+
   it.live("only verified addresses of the allowed domains sign in", () =>
     withProvider(
       (provider, url) =>
