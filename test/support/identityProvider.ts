@@ -53,6 +53,13 @@ const signingKey = () => ({
   kid: crypto.randomUUID()
 })
 
+const ed25519Key = () => ({
+  ...generateKeyPairSync("ed25519").privateKey.export({ format: "jwk" }),
+  use: "sig",
+  alg: "Ed25519",
+  kid: crypto.randomUUID()
+})
+
 /** Starts a provider for one client. */
 export const identityProvider = (
   redirectUri: string,
@@ -145,7 +152,7 @@ const start = async (redirectUri: string, clientKey: JWK | undefined): Promise<I
         }
       ],
       cookies: { keys: ["a key of the test"] },
-      jwks: { keys: [key] },
+      jwks: { keys: [key, ed25519Key()] },
       claims: {
         openid: ["sub"],
         profile: ["name"],

@@ -29,7 +29,12 @@ import {
   unreadableClaims,
   withUserinfo
 } from "./SingleSignOn/claims.ts"
-import { type LogoutTarget, makeLogoutKeys, verifyLogoutToken } from "./SingleSignOn/logoutToken.ts"
+import {
+  type LogoutTarget,
+  makeLogoutKeys,
+  PUBLIC_KEY_ALGORITHMS,
+  verifyLogoutToken
+} from "./SingleSignOn/logoutToken.ts"
 import { makeProviderMetadata } from "./SingleSignOn/providerMetadata.ts"
 import { readMetadata } from "./SingleSignOn/readMetadata.ts"
 import { makeClientAuthentication } from "./SingleSignOn/clientAuthentication.ts"
@@ -49,9 +54,6 @@ export const SIGN_IN_LIFETIME: Duration.Duration = Duration.minutes(10)
 /** Shortest time between two reads of the provider's keys that an unknown key causes. */
 const KEY_REFRESH_MILLIS = 5_000
 
-/** How userinfo may be signed if the provider does not say: with any key of its own. */
-const SIGNATURES = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
-
 /** Longest session ID of the provider. */
 const MAX_SID = 255
 
@@ -66,14 +68,14 @@ const MAX_LOGGED_TEXT = 200
 class ClientRefused extends Error {}
 const INVALID_CLIENT = "invalid_client"
 
-/** Why a person is refused whom the provider has authenticated, for the operator. */
+/** Log texts for refusals of authenticated people. */
 const refusals = {
   NoAccess: "no rule of COUNTERSIGN_OIDC_ACCESS has one of their groups",
   Blocked: "an administrator has blocked them",
-  domain: "they have no verified email address of COUNTERSIGN_OIDC_EMAIL_DOMAINS",
-  full: "the organization has too many people"
+  Full: "the organization has too many people",
+  OtherDomain: "they have no verified email address of COUNTERSIGN_OIDC_EMAIL_DOMAINS"
 } as const
-type RefusedPerson = keyof typeof refusals
+type Refusal = keyof typeof refusals
 
 /** Why a sign-in failed, in words for the person who tries to sign in. */
 export class SignInFailed extends Data.TaggedError("SignInFailed")<{
@@ -101,7 +103,7 @@ export interface CompletedSignIn {
 /** A logout at the provider. */
 interface ProviderLogout extends Omit<LogoutTarget, "issuedAt"> {
   readonly issuer: string
-  /** Sessions that began later are not meant: a token that is sent again ends nothing new. */
+  /** Later sessions are unaffected, so a replayed token is harmless. */
   readonly begunBy: DateTime.Utc
 }
 
@@ -172,6 +174,27 @@ const invalid = new SignInFailed({
   detail:
     "The identity provider's response was not accepted. Sign in again; the service's log has the reason."
 })
+
+/** The failures of authenticated people. */
+const refused: Readonly<Record<Refusal, SignInFailed>> = {
+  NoAccess: new SignInFailed({
+    reason: "access",
+    detail:
+      "Your account has no access here. Ask an administrator which group of your identity provider gives it."
+  }),
+  Blocked: new SignInFailed({
+    reason: "access",
+    detail: "An administrator has blocked your access. Ask them."
+  }),
+  Full: new SignInFailed({
+    reason: "full",
+    detail: "The organization has too many people. Ask an administrator."
+  }),
+  OtherDomain: new SignInFailed({
+    reason: "domain",
+    detail: "Your account has no verified email address of a domain that may sign in here."
+  })
+}
 
 /** The content of the cookie. */
 const Pending = Schema.fromJsonString(
@@ -316,7 +339,8 @@ const make = Effect.fnUntraced(function* (settings: SingleSignOnSettings, public
       oauth.userInfoRequest(server, client, access_token, options)
     )
     const isSigned = response.headers.get("content-type")?.startsWith("application/jwt") === true
-    const { userinfo_signing_alg_values_supported = SIGNATURES } = server
+    // Algorithms accepted for a signed userinfo if the metadata lists none: public-key signatures only.
+    const { userinfo_signing_alg_values_supported = PUBLIC_KEY_ALGORITHMS } = server
     const claims = yield* call("reading the userinfo", () =>
       oauth.processUserInfoResponse(
         { ...server, userinfo_signing_alg_values_supported },
@@ -372,19 +396,15 @@ const make = Effect.fnUntraced(function* (settings: SingleSignOnSettings, public
   })
 
   /** Fails for a person whom the provider has authenticated. The log has the subject, and the claims that decided about the access. */
-  const refuse = (
-    { groups, isEmailVerified, subject }: VerifiedPerson,
-    reason: RefusedPerson,
-    detail: string
-  ) =>
+  const refuse = ({ groups, isEmailVerified, subject }: VerifiedPerson, refusal: Refusal) =>
     Effect.andThen(
-      Effect.logWarning(`Single sign-on: a person was refused: ${refusals[reason]}`, {
+      Effect.logWarning(`Single sign-on: a person was refused: ${refusals[refusal]}`, {
         subject: subject.slice(0, MAX_LOGGED_TEXT),
         groups: groups.slice(0, MAX_LOGGED_GROUPS).map((group) => group.slice(0, MAX_LOGGED_TEXT)),
         groups_claim: settings.groupsClaim,
         email_verified: isEmailVerified
       }),
-      new SignInFailed({ reason: reason === "NoAccess" || reason === "Blocked" ? "access" : reason, detail })
+      refused[refusal]
     )
 
   const requireDomain = (person: VerifiedPerson) => {
@@ -393,11 +413,7 @@ const make = Effect.fnUntraced(function* (settings: SingleSignOnSettings, public
     const domain = (person.email ?? "").slice((person.email ?? "").lastIndexOf("@") + 1).toLowerCase()
     return person.isEmailVerified && emailDomains.includes(domain)
       ? Effect.void
-      : refuse(
-          person,
-          "domain",
-          "Your account has no verified email address of a domain that may sign in here."
-        )
+      : refuse(person, "OtherDomain")
   }
 
   const begin = Effect.fn("SingleSignOn.begin")(function* ({
@@ -477,18 +493,8 @@ const make = Effect.fnUntraced(function* (settings: SingleSignOnSettings, public
       rules: settings.access,
       organization: pending.organization
     })
-    if (admission._tag === "NoAccess") {
-      return yield* refuse(
-        person,
-        "NoAccess",
-        "Your account has no access here. Ask an administrator which group of your identity provider gives it."
-      )
-    }
-    if (admission._tag === "Blocked") {
-      return yield* refuse(person, "Blocked", "An administrator has blocked your access. Ask them.")
-    }
-    if (admission._tag === "Full") {
-      return yield* refuse(person, "full", "The organization has too many people. Ask an administrator.")
+    if (admission._tag === "NoAccess" || admission._tag === "Blocked" || admission._tag === "Full") {
+      return yield* refuse(person, admission._tag)
     }
     const { sid } = claims
     const providerSession = typeof sid === "string" && sid.length <= MAX_SID ? sid : null

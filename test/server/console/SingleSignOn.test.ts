@@ -712,7 +712,7 @@ describe("SingleSignOn", () => {
     )
   )
 
-  it.live.each([{}, { userinfo_signed_response_alg: "ES256" }])(
+  it.live.each([{}, { userinfo_signed_response_alg: "ES256" }, { userinfo_signed_response_alg: "Ed25519" }])(
     "claims that the ID token has not come from the userinfo, also from a signed one: %j",
     (client) => {
       const log = makeLog()
@@ -724,6 +724,8 @@ describe("SingleSignOn", () => {
               backchannelLogout: { enabled: true },
               jwtUserinfo: { enabled: true }
             }
+            // As providers that sign and do not state how.
+            provider.metadata = { userinfo_signing_alg_values_supported: undefined }
             // Then the ID token has the subject only.
             yield* Effect.promise(() => provider.restart({ conformIdTokenClaims: true, features }, client))
             const { session } = yield* signIn(url)

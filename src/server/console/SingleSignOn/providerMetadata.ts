@@ -7,7 +7,7 @@ const METADATA_LIFETIME_MILLIS = 3_600_000
 /** How long older metadata is used while the provider cannot be reached. */
 const STALE_METADATA_MILLIS = 24 * 3_600_000
 
-/** Pause after metadata could not be read: so often at most is an unreachable provider asked. */
+/** Minimum pause between two attempts. */
 const RETRY_MILLIS = 5_000
 
 /** The provider's metadata and the time of reading it. */
