@@ -75,6 +75,7 @@ const program = Effect.gen(function* () {
     actor: OPERATOR,
     scopes: new Set(["datasets.read"] as const),
     groups: [],
+    keyMakers: [],
     makers: []
   })
 

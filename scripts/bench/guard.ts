@@ -43,6 +43,7 @@ for (const key of keys) {
         actor: { id: KeyId.make(`key_${"0".repeat(32)}`), name: "bench" },
         scopes: new Set(),
         groups: [],
+        keyMakers: [],
         makers: []
       },
       expires_at: null,

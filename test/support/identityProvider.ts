@@ -26,6 +26,10 @@ export interface IdentityProvider {
   tamper: ((parameters: URLSearchParams) => void) | undefined
   /** Changes claims of ID tokens before they are signed again, or how they are signed; undefined: as the provider made them. */
   forge: Readonly<Record<string, unknown>> | "unsigned" | "foreign signature" | undefined
+  /** Replaces members of the metadata; undefined: none. */
+  metadata: Readonly<Record<string, unknown>> | undefined
+  /** Path that answers 500; undefined: none. */
+  failing: string | undefined
   readonly requests: Array<string>
   /** Sends a logout token of this session to its client, as when a person signs out at the provider. */
   readonly logOut: (subject: string, session: string) => Promise<void>
@@ -46,6 +50,13 @@ const signingKey = () => ({
   ...generateKeyPairSync("ec", { namedCurve: "P-256" }).privateKey.export({ format: "jwk" }),
   use: "sig",
   alg: "ES256",
+  kid: crypto.randomUUID()
+})
+
+const ed25519Key = () => ({
+  ...generateKeyPairSync("ed25519").privateKey.export({ format: "jwk" }),
+  use: "sig",
+  alg: "Ed25519",
   kid: crypto.randomUUID()
 })
 
@@ -70,6 +81,10 @@ const start = async (redirectUri: string, clientKey: JWK | undefined): Promise<I
     requests.push(`${request.method} ${(request.url ?? "").split("?", 1)[0]}`)
     if (handle === undefined) {
       response.socket?.destroy()
+      return
+    }
+    if (state.failing !== undefined && request.url?.startsWith(state.failing) === true) {
+      response.writeHead(500).end()
       return
     }
     void handle(request, response)
@@ -137,7 +152,7 @@ const start = async (redirectUri: string, clientKey: JWK | undefined): Promise<I
         }
       ],
       cookies: { keys: ["a key of the test"] },
-      jwks: { keys: [key] },
+      jwks: { keys: [key, ed25519Key()] },
       claims: {
         openid: ["sub"],
         profile: ["name"],
@@ -169,6 +184,9 @@ const start = async (redirectUri: string, clientKey: JWK | undefined): Promise<I
         const body: unknown = context.body
         if (state.forge !== undefined && typeof body === "object" && body !== null && "id_token" in body) {
           context.body = { ...body, id_token: forged(String(body.id_token), key) }
+        }
+        if (typeof body === "object" && context.path === "/.well-known/openid-configuration") {
+          context.body = { ...body, ...state.metadata }
         }
         const location = context.response.get("location") ?? ""
         if (state.tamper !== undefined && location.startsWith(redirectUri)) {
@@ -207,6 +225,8 @@ const start = async (redirectUri: string, clientKey: JWK | undefined): Promise<I
     signsIn: "ada",
     tamper: undefined,
     forge: undefined,
+    metadata: undefined,
+    failing: undefined,
     requests,
     logOut,
     signToken,

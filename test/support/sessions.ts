@@ -18,6 +18,7 @@ export const seedReader: Effect.Effect<Principal, never, SqlClient.SqlClient> = 
     actor: { id: yield* KeyId.generate, name: "reader" },
     scopes: new Set(["sessions.read"]),
     groups: [],
+    keyMakers: [],
     makers: []
   }
   yield* sql`INSERT INTO organizations VALUES (${principal.org_id}, ${principal.org_id}, now())`

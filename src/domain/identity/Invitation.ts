@@ -9,7 +9,7 @@ import { Preset, Scope } from "./Scope.ts"
 /** How long an invitation can be accepted. */
 export const INVITATION_LIFETIME = Duration.days(7)
 
-/** How long an invitation is listed after its end. */
+/** How long an invitation is retained after its end. */
 export const INVITATION_RETENTION = Duration.days(30)
 
 /** The most invitations of an organization that can be accepted. */

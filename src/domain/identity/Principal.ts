@@ -19,5 +19,7 @@ export interface Principal {
   /** The groups of the caller's key. */
   readonly groups: ReadonlyArray<string>
   /** The keys that made the caller's key, directly or through keys that they made. Empty if the operator made it. */
+  readonly keyMakers: ReadonlyArray<KeyId>
+  /** The same, and the identities of the same human being with their makers: see `identityMakers`. For decisions, not for ownership. */
   readonly makers: ReadonlyArray<KeyId>
 }

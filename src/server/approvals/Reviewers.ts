@@ -295,8 +295,8 @@ export class Reviewers extends Context.Service<
           const { org_id } = principal
           return yield* atomically(
             Effect.gen(function* () {
-              const row = yield* find(org_id, id)
-              yield* updateReviewer(store, { ...row, ...change })
+              yield* find(org_id, id)
+              yield* updateReviewer(store, org_id, id, change)
               yield* audit.record(principal, "reviewer.updated", id, { changed: Object.keys(change) })
               return toReviewer(yield* find(org_id, id))
             })

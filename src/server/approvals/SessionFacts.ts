@@ -24,9 +24,9 @@ export interface SessionFact {
 }
 
 /** Whether a session belongs to the caller's key: it created the session, or made the key that did, or was made by it. */
-const isOwn = ({ actor, makers }: Principal, session: SessionFact): boolean =>
+const isOwn = ({ actor, keyMakers }: Principal, session: SessionFact): boolean =>
   session.created_by.id === actor.id ||
-  makers.includes(session.created_by.id) ||
+  keyMakers.includes(session.created_by.id) ||
   session.makers.includes(actor.id)
 
 /** Sessions that one replica caches. An entry takes some 400 bytes. */

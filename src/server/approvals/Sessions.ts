@@ -161,7 +161,7 @@ export class Sessions extends Context.Service<
       return Sessions.of({
         // `Effect.fnUntraced` and batched: this is a hot path. The response is complete before the insert, so nothing is read back.
         create: Effect.fnUntraced(function* (input) {
-          const { actor, makers, org_id } = yield* Authorized("sessions.write")
+          const { actor, keyMakers, org_id } = yield* Authorized("sessions.write")
           const task_id = input.task_id ?? null
           if (task_id !== null) yield* requireTask(sql, org_id, task_id, "#/task_id")
           if (openSessions > 0) yield* requireCapacity(org_id)
@@ -181,7 +181,7 @@ export class Sessions extends Context.Service<
           yield* Effect.orDie(insert({ org_id, session, metadata: JSON.stringify(session.metadata) }))
           if (!(yield* isInTransaction)) {
             const { created_by, shared } = session
-            facts.add(session.session_id, { org_id, task_id, created_by, makers, shared })
+            facts.add(session.session_id, { org_id, task_id, created_by, makers: keyMakers, shared })
           }
           return session
         }),

@@ -404,6 +404,7 @@ const toSession = (
     actor: { id: row.key_id, name: row.name },
     scopes: new Set(row.scopes),
     groups: row.groups,
+    keyMakers: row.key_makers,
     makers: row.makers
   },
   lastActiveAt: row.last_active_at,

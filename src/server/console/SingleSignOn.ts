@@ -22,8 +22,19 @@ import { signInFailures } from "../observability/metricDefinitions.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { People, type Admission, type VerifiedPerson } from "../identity/People.ts"
 import { type HttpFetch, makeBoundedFetch } from "./SingleSignOn/boundedFetch.ts"
-import { hasGroups, lacksClaims, personOf, unreadableClaims, withUserinfo } from "./SingleSignOn/claims.ts"
-import { type LogoutTarget, makeLogoutKeys, verifyLogoutToken } from "./SingleSignOn/logoutToken.ts"
+import {
+  hasGroupsAndEmail,
+  lacksClaims,
+  personOf,
+  unreadableClaims,
+  withUserinfo
+} from "./SingleSignOn/claims.ts"
+import {
+  type LogoutTarget,
+  makeLogoutKeys,
+  PUBLIC_KEY_ALGORITHMS,
+  verifyLogoutToken
+} from "./SingleSignOn/logoutToken.ts"
 import { makeProviderMetadata } from "./SingleSignOn/providerMetadata.ts"
 import { readMetadata } from "./SingleSignOn/readMetadata.ts"
 import { makeClientAuthentication } from "./SingleSignOn/clientAuthentication.ts"
@@ -43,9 +54,6 @@ export const SIGN_IN_LIFETIME: Duration.Duration = Duration.minutes(10)
 /** Shortest time between two reads of the provider's keys that an unknown key causes. */
 const KEY_REFRESH_MILLIS = 5_000
 
-/** How userinfo may be signed if the provider does not say: with any key of its own. */
-const SIGNATURES = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
-
 /** Longest session ID of the provider. */
 const MAX_SID = 255
 
@@ -60,14 +68,14 @@ const MAX_LOGGED_TEXT = 200
 class ClientRefused extends Error {}
 const INVALID_CLIENT = "invalid_client"
 
-/** Why a person is refused whom the provider has authenticated, for the operator. */
+/** Log texts for refusals of authenticated people. */
 const refusals = {
   NoAccess: "no rule of COUNTERSIGN_OIDC_ACCESS has one of their groups",
   Blocked: "an administrator has blocked them",
-  domain: "they have no verified email address of COUNTERSIGN_OIDC_EMAIL_DOMAINS",
-  full: "the organization has too many people"
+  Full: "the organization has too many people",
+  OtherDomain: "they have no verified email address of COUNTERSIGN_OIDC_EMAIL_DOMAINS"
 } as const
-type RefusedPerson = keyof typeof refusals
+type Refusal = keyof typeof refusals
 
 /** Why a sign-in failed, in words for the person who tries to sign in. */
 export class SignInFailed extends Data.TaggedError("SignInFailed")<{
@@ -95,7 +103,7 @@ export interface CompletedSignIn {
 /** A logout at the provider. */
 interface ProviderLogout extends Omit<LogoutTarget, "issuedAt"> {
   readonly issuer: string
-  /** Sessions that began later are not meant: a token that is sent again ends nothing new. */
+  /** Later sessions are unaffected, so a replayed token is harmless. */
   readonly begunBy: DateTime.Utc
 }
 
@@ -166,6 +174,27 @@ const invalid = new SignInFailed({
   detail:
     "The identity provider's response was not accepted. Sign in again; the service's log has the reason."
 })
+
+/** The failures of authenticated people. */
+const refused: Readonly<Record<Refusal, SignInFailed>> = {
+  NoAccess: new SignInFailed({
+    reason: "access",
+    detail:
+      "Your account has no access here. Ask an administrator which group of your identity provider gives it."
+  }),
+  Blocked: new SignInFailed({
+    reason: "access",
+    detail: "An administrator has blocked your access. Ask them."
+  }),
+  Full: new SignInFailed({
+    reason: "full",
+    detail: "The organization has too many people. Ask an administrator."
+  }),
+  OtherDomain: new SignInFailed({
+    reason: "domain",
+    detail: "Your account has no verified email address of a domain that may sign in here."
+  })
+}
 
 /** The content of the cookie. */
 const Pending = Schema.fromJsonString(
@@ -264,7 +293,7 @@ const make = Effect.fnUntraced(function* (settings: SingleSignOnSettings, public
             reason
           })
         ),
-        Effect.mapError(() => invalid)
+        Effect.mapError(({ reason }) => (reason === "LookupFailed" ? unavailable : invalid))
       )
       vetted.add(url.origin)
     }
@@ -274,7 +303,6 @@ const make = Effect.fnUntraced(function* (settings: SingleSignOnSettings, public
     read: call("reading the provider's metadata", () => readMetadata(issuer, fetchBounded)).pipe(
       Effect.tap(vetEndpoints)
     ),
-    unavailable,
     now
   })
 
@@ -311,7 +339,8 @@ const make = Effect.fnUntraced(function* (settings: SingleSignOnSettings, public
       oauth.userInfoRequest(server, client, access_token, options)
     )
     const isSigned = response.headers.get("content-type")?.startsWith("application/jwt") === true
-    const { userinfo_signing_alg_values_supported = SIGNATURES } = server
+    // Algorithms accepted for a signed userinfo if the metadata lists none: public-key signatures only.
+    const { userinfo_signing_alg_values_supported = PUBLIC_KEY_ALGORITHMS } = server
     const claims = yield* call("reading the userinfo", () =>
       oauth.processUserInfoResponse(
         { ...server, userinfo_signing_alg_values_supported },
@@ -355,8 +384,8 @@ const make = Effect.fnUntraced(function* (settings: SingleSignOnSettings, public
     const { groupsClaim } = settings
     if (!lacksClaims(claims, groupsClaim) || server.userinfo_endpoint === undefined) return claims
     const reading = readUserinfo(server, tokens, claims.sub)
-    // Without groups a person has no access; a name and an address may be missing.
-    const userinfo = yield* hasGroups(claims, groupsClaim)
+    // The address is stored as of each sign-in, and tells which keys are the same human being: only the name may be missing.
+    const userinfo = yield* hasGroupsAndEmail(claims, groupsClaim)
       ? Effect.orElseSucceed(reading, () => ({}))
       : reading
     const complete = withUserinfo(claims, userinfo)
@@ -367,19 +396,15 @@ const make = Effect.fnUntraced(function* (settings: SingleSignOnSettings, public
   })
 
   /** Fails for a person whom the provider has authenticated. The log has the subject, and the claims that decided about the access. */
-  const refuse = (
-    { groups, isEmailVerified, subject }: VerifiedPerson,
-    reason: RefusedPerson,
-    detail: string
-  ) =>
+  const refuse = ({ groups, isEmailVerified, subject }: VerifiedPerson, refusal: Refusal) =>
     Effect.andThen(
-      Effect.logWarning(`Single sign-on: a person was refused: ${refusals[reason]}`, {
+      Effect.logWarning(`Single sign-on: a person was refused: ${refusals[refusal]}`, {
         subject: subject.slice(0, MAX_LOGGED_TEXT),
         groups: groups.slice(0, MAX_LOGGED_GROUPS).map((group) => group.slice(0, MAX_LOGGED_TEXT)),
         groups_claim: settings.groupsClaim,
         email_verified: isEmailVerified
       }),
-      new SignInFailed({ reason: reason === "NoAccess" || reason === "Blocked" ? "access" : reason, detail })
+      refused[refusal]
     )
 
   const requireDomain = (person: VerifiedPerson) => {
@@ -388,11 +413,7 @@ const make = Effect.fnUntraced(function* (settings: SingleSignOnSettings, public
     const domain = (person.email ?? "").slice((person.email ?? "").lastIndexOf("@") + 1).toLowerCase()
     return person.isEmailVerified && emailDomains.includes(domain)
       ? Effect.void
-      : refuse(
-          person,
-          "domain",
-          "Your account has no verified email address of a domain that may sign in here."
-        )
+      : refuse(person, "OtherDomain")
   }
 
   const begin = Effect.fn("SingleSignOn.begin")(function* ({
@@ -472,18 +493,8 @@ const make = Effect.fnUntraced(function* (settings: SingleSignOnSettings, public
       rules: settings.access,
       organization: pending.organization
     })
-    if (admission._tag === "NoAccess") {
-      return yield* refuse(
-        person,
-        "NoAccess",
-        "Your account has no access here. Ask an administrator which group of your identity provider gives it."
-      )
-    }
-    if (admission._tag === "Blocked") {
-      return yield* refuse(person, "Blocked", "An administrator has blocked your access. Ask them.")
-    }
-    if (admission._tag === "Full") {
-      return yield* refuse(person, "full", "The organization has too many people. Ask an administrator.")
+    if (admission._tag === "NoAccess" || admission._tag === "Blocked" || admission._tag === "Full") {
+      return yield* refuse(person, admission._tag)
     }
     const { sid } = claims
     const providerSession = typeof sid === "string" && sid.length <= MAX_SID ? sid : null
@@ -493,7 +504,8 @@ const make = Effect.fnUntraced(function* (settings: SingleSignOnSettings, public
   const logoutKeys = makeLogoutKeys(fetchBounded)
 
   const verifyLogout = Effect.fn("SingleSignOn.verifyLogout")(function* (token: string) {
-    const server = yield* findServer
+    // Without metadata the token cannot be refused: the provider is to send it again.
+    const server = yield* Effect.mapError(findServer, () => unavailable)
     if (server.jwks_uri === undefined) return yield* invalid
     const keys = logoutKeys(server.jwks_uri)
     const now = yield* Clock.currentTimeMillis
@@ -544,6 +556,8 @@ const failureOf = (error: unknown): SignInFailed => {
       detail: `The identity provider refused the sign-in (${describe(error)}).`
     })
   }
+  const cause = error instanceof oauth.OperationProcessingError ? error.cause : undefined
+  if (cause instanceof Response && cause.status >= 500) return unavailable
   // A code that was used before, or that is too old.
   if (error instanceof oauth.ResponseBodyError) return error.error === "invalid_grant" ? expired : invalid
   return error instanceof ClientRefused ||

@@ -5,6 +5,7 @@
 import { DateTime, type Duration, Effect, Layer, Schema } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { KeyId, OrgId, uuidTimePrefix } from "../../domain/Ids.ts"
+import { INVITATION_RETENTION } from "../../domain/identity/Invitation.ts"
 import { toDate } from "../../domain/Time.ts"
 import { deleteInBatches, toWorkerRun } from "../concurrency/deleteInBatches.ts"
 import { mailbox } from "../identity/mailbox.ts"
@@ -115,6 +116,29 @@ const expiries = {
         USING expired
         WHERE used.org_id = expired.org_id
           AND used.token_id = expired.token_id
+        RETURNING 1 AS removed
+      `)
+  },
+  /** Ended invitations, which have names and addresses, with their links. Without an index: the table has those of some weeks only. */
+  invitation_retention: {
+    every: "1 hour",
+    rows: 1_000,
+    isByOrganization: true,
+    deleteBatch: ({ cutoff, ofOrganization, rows, sql }) =>
+      countRows(sql`
+        WITH ended AS MATERIALIZED (
+          SELECT org_id, invitation_id
+          FROM invitations
+          WHERE least(accepted_at, revoked_at, expires_at) < ${toDate(cutoff)}::timestamptz
+            ${ofOrganization("org_id")}
+          LIMIT ${rows}
+          FOR UPDATE SKIP LOCKED
+        )
+        DELETE FROM invitations AS invited
+        USING ended
+        WHERE invited.org_id = ended.org_id
+          AND invited.invitation_id = ended.invitation_id
+          ${ofOrganization("invited.org_id")}
         RETURNING 1 AS removed
       `)
   },
@@ -398,6 +422,7 @@ export const layer = (
     layerExpiry("idempotency_retention", RETENTION_MILLIS),
     layerExpiry("feedback_token_retention", 0),
     layerExpiry("budget_counter_retention", 0),
+    layerExpiry("invitation_retention", INVITATION_RETENTION),
     layerExpiry("key_retention", settings.keyRetention),
     layerExpiry("audit_retention", settings.auditRetention),
     layerExpiry("telemetry_retention", settings.telemetry.payloadRetention)

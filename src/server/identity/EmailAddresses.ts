@@ -103,7 +103,10 @@ export class EmailAddresses extends Context.Service<
         if (allowed) return 0
         use.refused("verification_links")
         const oldest = invited.at(-1)
-        return oldest === undefined ? waitMillis : Math.max(waitMillis, oldest + HOUR_MILLIS - millis)
+        // Invitations alone: the next link follows when the oldest one is an hour old.
+        return oldest === undefined || invited.length < LINKS_PER_ADDRESS_AND_HOUR
+          ? waitMillis
+          : oldest + HOUR_MILLIS - millis
       })
 
       /** How long the organization has to wait, in milliseconds; 0 if it need not. Runs under the organization's lock. */

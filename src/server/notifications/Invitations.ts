@@ -34,7 +34,6 @@ import { StoreClock } from "../store/StoreClock.ts"
 import { atomic } from "../store/transaction.ts"
 import { MAIL, mailDestination } from "./Email/MailChannel.ts"
 import {
-  deleteEnded,
   findLinked,
   findUse,
   insertInvitation,
@@ -158,7 +157,6 @@ export class Invitations extends Context.Service<
               yield* organizations.lockForUpdate(org_id)
               const now = yield* clock.now
               yield* keys.requireCreatable(principal, input)
-              yield* deleteEnded(sql, org_id, now)
               yield* requireCapacity(org_id, input, now)
               const row = {
                 invitation_id: yield* InvitationId.generate,

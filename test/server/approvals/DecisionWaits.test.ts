@@ -123,6 +123,7 @@ describe("DecisionWaits", () => {
         actor: { id: key(1).key_id, name: "agent" },
         scopes: new Set(["sessions.write" as const]),
         groups: [],
+        keyMakers: [],
         makers: []
       })
     )

@@ -1,8 +1,10 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Redacted } from "effect"
+import { SqlClient } from "effect/sql"
 import { StepId } from "../../../src/domain/Ids.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { send, service } from "../../support/service.ts"
+import { layerTwoReplicas, SecondReplica } from "../../support/twoReplicas.ts"
 
 const request = (step_id: string) => ({
   step_id: StepId.make(step_id),
@@ -127,6 +129,46 @@ layer(service(), { excludeTestServices: true })("The owner of a session", (it) =
         }
       }
       assert.strictEqual((yield* send("/v1/agent-sessions", { key })).status, 403)
+    })
+  )
+})
+
+layer(layerTwoReplicas, { excludeTestServices: true })("The owner of a session › two replicas", (it) => {
+  it.effect("a key or person with the owner's address is another one, on every replica", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const first = yield* Countersign
+      const second = yield* Effect.provideContext(Countersign, yield* SecondReplica)
+      const rights = { email: "ann@example.com", scopes: ["sessions.write", "keys.write"] } as const
+      const person = yield* first.key({ ...rights, name: "Ann" }, "addresses")
+      yield* sql`
+        INSERT INTO people (org_id, key_id, issuer, subject, signed_in_at)
+        SELECT org_id, key_id, 'https://id.example', 'ann', created_at FROM api_keys WHERE name = 'Ann'
+      `
+      yield* sql`
+        INSERT INTO email_addresses (org_id, address, event_id, key_id, requested_at, requests_full_at, verified_at)
+        SELECT org_id, email, 'evt_1', key_id, created_at, created_at, created_at FROM api_keys WHERE name = 'Ann'
+        ON CONFLICT (org_id, address) DO UPDATE SET verified_at = EXCLUDED.verified_at
+      `
+      const own = yield* first.key({ ...rights, name: "Ann's agent" }, "addresses")
+      const { apiKeys } = yield* first.clientWith(own)
+      const { secret } = yield* apiKeys.create({ payload: { name: "made", scopes: ["sessions.write"] } })
+      const made = Redacted.make(secret)
+      for (const [owner, caller, isOwn] of [
+        [made, person, false],
+        [own, person, false],
+        [person, own, false],
+        [made, own, true],
+        [own, made, true]
+      ] as const) {
+        const { session_id } = yield* (yield* first.clientWith(owner)).sessions.create({ payload: {} })
+        for (const replica of [first, second]) {
+          const { sessions } = yield* replica.clientWith(caller)
+          const step = sessions.step({ params: { id: session_id }, payload: request("a") })
+          const result = yield* Effect.match(step, { onSuccess: () => "own", onFailure: ({ _tag }) => _tag })
+          assert.strictEqual(result, isOwn ? "own" : "SESSION_OF_ANOTHER_KEY")
+        }
+      }
     })
   )
 })

@@ -66,6 +66,7 @@ const checkAll = Effect.fnUntraced(function* (session_id: SessionId, names: Read
       actor: { id: key.key_id, name: "agent" },
       scopes: new Set(["sessions.write" as const]),
       groups: [],
+      keyMakers: [],
       makers: []
     })
   )

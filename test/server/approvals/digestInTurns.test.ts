@@ -105,7 +105,7 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Large ar
     `
     const principalNamed = (wanted: string): Principal => {
       const { key_id, name, org_id } = keys.find((key) => key.name === wanted) ?? assert.fail("no such key")
-      return { org_id, actor: { id: key_id, name }, scopes: new Set(), groups: [], makers: [] }
+      return { org_id, actor: { id: key_id, name }, scopes: new Set(), groups: [], keyMakers: [], makers: [] }
     }
     const steps = yield* Steps
     const check = (name: string, more: Partial<StepRequest>) =>

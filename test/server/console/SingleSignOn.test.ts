@@ -666,6 +666,29 @@ describe("SingleSignOn", () => {
       )
   )
 
+  it.live.each([{ issuer: "https://attacker.example" }, { token_endpoint: "http://10.0.0.1/token" }])(
+    "metadata that is not accepted is told from a provider that is down, also while it is not read again: %j",
+    (metadata) =>
+      withProvider((provider, url) =>
+        Effect.gen(function* () {
+          provider.metadata = metadata
+          for (let count = 0; count < 2; count++) {
+            const { end } = yield* signIn(url)
+            assert.strictEqual(end.status, 400)
+            assert.include(end.body, "response was not accepted")
+          }
+          // The provider may send a logout token again: the service cannot tell yet whether to refuse it.
+          const logout = yield* Effect.promise(() =>
+            fetch(`${url}/console/single-sign-on/logout`, {
+              method: "POST",
+              body: new URLSearchParams({ logout_token: "token" })
+            })
+          )
+          assert.strictEqual(logout.status, 503)
+        })
+      )
+  )
+
   it.live("only verified addresses of the allowed domains sign in", () =>
     withProvider(
       (provider, url) =>
@@ -689,7 +712,7 @@ describe("SingleSignOn", () => {
     )
   )
 
-  it.live.each([{}, { userinfo_signed_response_alg: "ES256" }])(
+  it.live.each([{}, { userinfo_signed_response_alg: "ES256" }, { userinfo_signed_response_alg: "Ed25519" }])(
     "claims that the ID token has not come from the userinfo, also from a signed one: %j",
     (client) => {
       const log = makeLog()
@@ -701,6 +724,8 @@ describe("SingleSignOn", () => {
               backchannelLogout: { enabled: true },
               jwtUserinfo: { enabled: true }
             }
+            // As providers that sign and do not state how.
+            provider.metadata = { userinfo_signing_alg_values_supported: undefined }
             // Then the ID token has the subject only.
             yield* Effect.promise(() => provider.restart({ conformIdTokenClaims: true, features }, client))
             const { session } = yield* signIn(url)
@@ -716,6 +741,36 @@ describe("SingleSignOn", () => {
         { COUNTERSIGN_OIDC_EMAIL_DOMAINS: "example.com" }
       ).pipe(Effect.provide(log.layer))
     }
+  )
+
+  it.live("a person keeps their address if the userinfo that has it cannot be read", () =>
+    withProvider((provider, url) =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const first = yield* signIn(url)
+        const stored = sql`SELECT name, email FROM api_keys WHERE key_id = ${first.session?.key.id ?? ""}`
+        const ada = { name: "Ada Lovelace", email: "ada@example.com" }
+        provider.failing = "/me"
+        for (const forge of [
+          { name: undefined, email: undefined, email_verified: undefined },
+          { email: undefined },
+          { email_verified: undefined }
+        ]) {
+          provider.forge = forge
+          const { end, session } = yield* signIn(url)
+          assert.deepStrictEqual([end.status, session], [503, null], JSON.stringify(Object.keys(forge)))
+          assert.include(end.body, "did not respond")
+          assert.deepStrictEqual(yield* stored, [ada])
+        }
+        provider.failing = undefined
+        assert.isNotNull((yield* signIn(url)).session)
+        assert.deepStrictEqual(yield* stored, [ada])
+        // The name alone keeps nobody out.
+        provider.failing = "/me"
+        provider.forge = { name: undefined }
+        assert.isNotNull((yield* signIn(url)).session)
+      })
+    )
   )
 
   it.live("a refused person is in the log with the subject and the groups that the provider stated", () => {

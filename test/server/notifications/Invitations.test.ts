@@ -304,8 +304,14 @@ describe("Invitations", () => {
         })
         assert.strictEqual(yield* verify(grace.key.id), "no failure")
         assert.strictEqual(yield* invite("grace@example.org"), "no failure")
-        assert.strictEqual(yield* invite("grace@example.org"), "RATE_LIMITED")
+        const mixed = yield* Effect.flip(
+          admin.invitations.create({ payload: { ...ada, email: "grace@example.org" } })
+        )
+        // The next link is a third of the hour away: it does not wait for the hour of the invitation.
+        assert.strictEqual("retry_after_seconds" in mixed ? mixed.retry_after_seconds : 0, 20 * 60)
         assert.strictEqual(yield* verify(grace.key.id), "RATE_LIMITED")
+        yield* TestClock.adjust("20 minutes")
+        assert.strictEqual(yield* invite("grace@example.org"), "no failure")
       })
     )
   )
@@ -327,6 +333,38 @@ describe("Invitations", () => {
           (yield* admin.invitations.list({ query: {} })).invitations.map(({ name }) => name),
           ["Another"]
         )
+      })
+    )
+  )
+
+  it.effect("an invitation is deleted 30 days after it ended, whether or not another one follows", () =>
+    withMail((server, admin) =>
+      Effect.gen(function* () {
+        yield* TestClock.setTime(Date.UTC(2026, 0, 1))
+        const { advance } = yield* Countersign
+        const sql = yield* SqlClient.SqlClient
+        const stored = Effect.map(
+          sql<{
+            readonly name: string
+          }>`SELECT input ->> 'name' AS name FROM invitations ORDER BY invitation_id`,
+          (rows) => rows.map(({ name }) => name)
+        )
+        yield* admin.invitations.create({ payload: ada })
+        yield* arrived(server, 1)
+        const revoked = yield* admin.invitations.create({
+          payload: { ...ada, name: "revoked", email: "revoked@example.org" }
+        })
+        yield* admin.invitations.create({
+          payload: { ...ada, name: "expires", email: "expires@example.org" }
+        })
+        assert.strictEqual((yield* accept(tokenIn(server.received[0]))).status, 200)
+        yield* admin.invitations.revoke({ params: { id: revoked.id } })
+        yield* advance("29 days")
+        assert.deepStrictEqual(yield* stored, ["Ada Lovelace", "revoked", "expires"])
+        yield* advance("2 days")
+        assert.deepStrictEqual(yield* stored, ["expires"])
+        yield* advance("7 days")
+        assert.deepStrictEqual(yield* stored, [])
       })
     )
   )

@@ -116,7 +116,7 @@ const knownLocks: Readonly<Record<string, readonly [count: number, reason: strin
   "console/ConsoleSessions/rows.ts": [1, "keys are on every node"],
   "console/Search/SearchIndex.ts": [2, "both follow a write of their transaction"],
   "notifications/Invitations/rows.ts": [1, "locks what it updates"],
-  "deletion/RowRetention.ts": [2, "lock what they delete and update"],
+  "deletion/RowRetention.ts": [3, "lock what they delete and update"],
   "delivery/Delivery/DeliveryQueue.ts": [1, "locks what it deletes or makes due"],
   "delivery/Delivery/Retention.ts": [1, "locks what it deletes"],
   "delivery/Delivery/ShardStore.ts": [2, "tables of the coordinator"],

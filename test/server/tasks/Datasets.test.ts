@@ -72,6 +72,7 @@ const contents = (task: Task, id: DatasetId) =>
       actor: task.by,
       scopes: new Set(["datasets.read"] as const),
       groups: [],
+      keyMakers: [],
       makers: []
     })
   )
@@ -210,6 +211,7 @@ layer(live, { excludeTestServices: true })("Datasets", (it) => {
               actor: task.by,
               scopes: new Set(["datasets.write"] as const),
               groups: [],
+              keyMakers: [],
               makers: []
             }),
             Effect.forkChild
@@ -257,6 +259,7 @@ layer(live, { excludeTestServices: true })("Datasets", (it) => {
               actor: task.by,
               scopes: new Set(["datasets.write"] as const),
               groups: [],
+              keyMakers: [],
               makers: []
             }),
             Effect.forkChild
@@ -309,6 +312,7 @@ layer(live, { excludeTestServices: true })("Datasets", (it) => {
           actor: task.by,
           scopes: new Set(["datasets.read"] as const),
           groups: [],
+          keyMakers: [],
           makers: []
         })
       const newest = yield* list({ limit: 1 })

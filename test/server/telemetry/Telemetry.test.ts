@@ -210,6 +210,7 @@ layer(service(), { excludeTestServices: true })("Telemetry destinations", (it) =
           actor,
           scopes: new Set(["org_config.write"] as const),
           groups: [],
+          keyMakers: [],
           makers: []
         }),
         Effect.provide(Logger.layer([capture]))

@@ -1,5 +1,6 @@
 import { type Duration, Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
+import type { ReviewerChange } from "../../../api/Reviewers.ts"
 import {
   type Reviewer,
   ReviewerAmount,
@@ -152,15 +153,20 @@ export const insertReviewer = ({ clock, sql }: ReviewerStore, row: NewReviewerRo
   )
 `
 
-/** Changes the tools and the limits. */
+/** Changes the tools and limits that a change names. Sets no others: a concurrent change of them stays. */
 export const updateReviewer = (
   { sql }: ReviewerStore,
-  row: Pick<ReviewerRow, "org_id" | "task_id" | "tools" | "daily_calls" | "daily_tokens">
+  org_id: OrgId,
+  task_id: TaskId,
+  { daily_calls, daily_tokens, tools }: ReviewerChange
 ) => sql`
   UPDATE reviewers
-  SET tools = ${JSON.stringify(row.tools)}, daily_calls = ${row.daily_calls}, daily_tokens = ${row.daily_tokens}
-  WHERE org_id = ${row.org_id}
-    AND task_id = ${row.task_id}
+  SET
+    tools = coalesce(${tools === undefined ? null : JSON.stringify(tools)}::text::json, tools),
+    daily_calls = coalesce(${daily_calls ?? null}::int, daily_calls),
+    daily_tokens = coalesce(${daily_tokens ?? null}::bigint, daily_tokens)
+  WHERE org_id = ${org_id}
+    AND task_id = ${task_id}
 `
 
 /**

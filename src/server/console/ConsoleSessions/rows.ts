@@ -7,6 +7,7 @@ import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.
 import type { PageRequest } from "../../../api/Pagination.ts"
 import { grantedScopes } from "../../identity/grantedScopes.ts"
 import { identityMakers } from "../../identity/identityMakers.ts"
+import { keyMakers } from "../../identity/keyMakers.ts"
 import type { KeyRef } from "../../identity/KeyRef.ts"
 import { beforeCursor, rowLimit } from "../../store/Pagination.ts"
 import { rowsOf } from "../../store/rows.ts"
@@ -27,6 +28,7 @@ export const SessionRow = Schema.Struct({
   name: Schema.String,
   scopes: Schema.Array(Scope),
   groups: Schema.Array(Schema.String),
+  key_makers: Schema.Array(KeyId),
   makers: Schema.Array(KeyId),
   allowed_networks: Schema.NullOr(Schema.Array(Schema.String)),
   organization: Schema.String
@@ -67,8 +69,8 @@ export const findSession = (sql: SqlClient.SqlClient, token: SessionToken, now: 
     .first(
       sql`
         SELECT session_id, console_sessions.expires_at, last_active_at, api_keys.key_id, api_keys.name,
-          ${grantedScopes(sql)} AS scopes, api_keys.groups, ${identityMakers(sql)} AS makers, api_keys.allowed_networks,
-          organizations.name AS organization
+          ${grantedScopes(sql)} AS scopes, api_keys.groups, ${keyMakers(sql)} AS key_makers,
+          ${identityMakers(sql)} AS makers, api_keys.allowed_networks, organizations.name AS organization
         FROM console_sessions
           JOIN api_keys USING (org_id, key_id)
           JOIN organizations USING (org_id)

@@ -33,16 +33,16 @@ const claimOf = (claims: Claims, name: string): unknown =>
 /** Some providers state truth values as text. */
 const isTrue = (claim: unknown): boolean => claim === true || claim === "true"
 
+/** Whether a person's groups and address are among the claims, and whether the address is verified. */
+export const hasGroupsAndEmail = (claims: Claims, groupsClaim: string): boolean =>
+  claimOf(claims, groupsClaim) !== undefined &&
+  claims["email"] !== undefined &&
+  claims["email_verified"] !== undefined
+
 /** Whether one of the claims that a person's access and name depend on is missing. */
 export const lacksClaims = (claims: Claims, groupsClaim: string): boolean =>
-  claimOf(claims, groupsClaim) === undefined ||
-  claims["email"] === undefined ||
-  claims["email_verified"] === undefined ||
+  !hasGroupsAndEmail(claims, groupsClaim) ||
   (claims["name"] === undefined && claims["preferred_username"] === undefined)
-
-/** Whether a person's groups are among the claims. */
-export const hasGroups = (claims: Claims, groupsClaim: string): boolean =>
-  claimOf(claims, groupsClaim) !== undefined
 
 /**
  * The claims of an ID token, and missing ones from the userinfo endpoint. What userinfo says about an address counts for that address

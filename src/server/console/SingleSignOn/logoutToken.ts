@@ -5,8 +5,8 @@ import type { HttpFetch } from "./boundedFetch.ts"
 /** The member of `events` that makes a token a logout token. */
 const EVENT = "http://schemas.openid.net/event/backchannel-logout"
 
-/** Signatures with public keys: a secret of the client must not sign for the provider. */
-const ALGORITHMS = [
+/** Public-key signatures: a secret of the client must not sign for the provider. */
+export const PUBLIC_KEY_ALGORITHMS = [
   "RS256",
   "RS384",
   "RS512",
@@ -52,7 +52,7 @@ export const verifyLogoutToken = async (
   const { payload } = await jwtVerify(token, expected.keys, {
     issuer: expected.issuer,
     audience: expected.clientId,
-    algorithms: ALGORITHMS,
+    algorithms: PUBLIC_KEY_ALGORITHMS,
     clockTolerance: expected.clockTolerance,
     maxTokenAge: MAX_AGE_SECONDS,
     requiredClaims: ["iat", "jti", "events"],

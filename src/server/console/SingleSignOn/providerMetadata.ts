@@ -1,4 +1,4 @@
-import { Deferred, Effect, Exit } from "effect"
+import { Deferred, Effect } from "effect"
 import type * as oauth from "oauth4webapi"
 
 /** How long the provider's metadata is used before it is read again. */
@@ -7,7 +7,7 @@ const METADATA_LIFETIME_MILLIS = 3_600_000
 /** How long older metadata is used while the provider cannot be reached. */
 const STALE_METADATA_MILLIS = 24 * 3_600_000
 
-/** Pause after metadata could not be read: so often at most is an unreachable provider asked. */
+/** Minimum pause between two attempts. */
 const RETRY_MILLIS = 5_000
 
 /** The provider's metadata and the time of reading it. */
@@ -19,18 +19,16 @@ interface Metadata {
 /** Makes the look-up of the provider's metadata: single-flight, and no older than an hour unless the provider cannot be reached. */
 export const makeProviderMetadata = <E>({
   now,
-  read,
-  unavailable
+  read
 }: {
   /** Reads the metadata, without a cache. */
   readonly read: Effect.Effect<oauth.AuthorizationServer, E>
-  /** The failure while the provider is not asked again. */
-  readonly unavailable: E
   /** Monotonic milliseconds. */
   readonly now: () => number
 }): Effect.Effect<oauth.AuthorizationServer, E> => {
   let metadata: Metadata | undefined
-  let retryAt = 0
+  /** The last failure, which is the result until the next attempt. */
+  let failed: { readonly failure: E; readonly retryAt: number } | undefined
   let inFlight: Deferred.Deferred<Metadata, E> | undefined
 
   const readMetadata = read.pipe(
@@ -38,7 +36,11 @@ export const makeProviderMetadata = <E>({
       metadata = { server, readAt: now() }
       return metadata
     }),
-    Effect.tapError(() => Effect.sync(() => (retryAt = now() + RETRY_MILLIS)))
+    Effect.tapError((failure) =>
+      Effect.sync(() => {
+        failed = { failure, retryAt: now() + RETRY_MILLIS }
+      })
+    )
   )
 
   const awaitServer = (reading: Deferred.Deferred<Metadata, E>, stale: Metadata | undefined) =>
@@ -51,7 +53,9 @@ export const makeProviderMetadata = <E>({
     const age = metadata === undefined ? Number.POSITIVE_INFINITY : now() - metadata.readAt
     if (metadata !== undefined && age < METADATA_LIFETIME_MILLIS) return metadata.server
     const stale = metadata !== undefined && age < STALE_METADATA_MILLIS ? metadata : undefined
-    if (now() < retryAt) return stale === undefined ? yield* Effect.fail(unavailable) : stale.server
+    if (failed !== undefined && now() < failed.retryAt) {
+      return stale === undefined ? yield* Effect.fail(failed.failure) : stale.server
+    }
     if (inFlight === undefined) {
       const started = Deferred.makeUnsafe<Metadata, E>()
       inFlight = started
@@ -59,7 +63,7 @@ export const makeProviderMetadata = <E>({
         Effect.onExit((exit) =>
           Effect.sync(() => {
             inFlight = undefined
-            Deferred.doneUnsafe(started, Exit.isSuccess(exit) ? exit : Exit.fail(unavailable))
+            Deferred.doneUnsafe(started, exit)
           })
         ),
         Effect.forkDetach

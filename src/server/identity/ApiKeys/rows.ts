@@ -100,6 +100,7 @@ const verifiedRows = rowsOf(
     name: Schema.String,
     scopes: Schema.Array(Scope),
     groups: Schema.Array(Schema.String),
+    key_makers: Schema.Array(KeyId),
     makers: Schema.Array(KeyId),
     expires_at: Schema.NullOr(Schema.Date),
     revoked_at: Schema.NullOr(Schema.Date),
@@ -115,8 +116,8 @@ export const findKey = Effect.fnUntraced(function* (
   digest: Uint8Array
 ) {
   const row = yield* verifiedRows.first(sql`
-    SELECT org_id, key_id, name, ${grantedScopes(sql)} AS scopes, groups, ${identityMakers(sql)} AS makers, expires_at,
-      revoked_at, allowed_networks, digest
+    SELECT org_id, key_id, name, ${grantedScopes(sql)} AS scopes, groups, ${keyMakers(sql)} AS key_makers,
+      ${identityMakers(sql)} AS makers, expires_at, revoked_at, allowed_networks, digest
     FROM api_keys
     WHERE public_id = ${public_id}
   `)
@@ -127,6 +128,7 @@ export const findKey = Effect.fnUntraced(function* (
       actor: { id: row.key_id, name: row.name },
       scopes: new Set(row.scopes),
       groups: row.groups,
+      keyMakers: row.key_makers,
       makers: row.makers
     },
     expires_at: row.expires_at?.getTime() ?? null,

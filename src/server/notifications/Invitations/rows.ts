@@ -89,7 +89,7 @@ export const listInvitations = (
     SELECT ${columns(sql)}
     FROM invitations
     WHERE org_id = ${org_id}
-      AND expires_at > ${toDate(DateTime.subtractDuration(now, INVITATION_RETENTION))}::timestamptz
+      AND least(accepted_at, revoked_at, expires_at) > ${toDate(DateTime.subtractDuration(now, INVITATION_RETENTION))}::timestamptz
       ${request.status === undefined ? sql.literal("") : sql`AND ${hasStatus(sql, request.status, now)}`}
       ${beforeCursor(sql, "invitation_id", request.cursor)}
     ORDER BY invitation_id DESC
@@ -115,23 +115,6 @@ export const insertInvitation = (
     ${toDate(row.created_at)}::timestamptz, ${row.created_by_id}, ${row.created_by_name},
     ${toDate(row.expires_at)}::timestamptz
   )
-`
-
-/** Ended invitations that one new invitation deletes. */
-const ENDED_BATCH = 200
-
-/** Deletes invitations that ended long ago. */
-export const deleteEnded = (sql: SqlClient.SqlClient, org_id: OrgId, now: Timestamp) => sql`
-  DELETE FROM invitations
-  WHERE org_id = ${org_id}
-    AND invitation_id IN (
-      SELECT invitation_id
-      FROM invitations
-      WHERE org_id = ${org_id}
-        AND expires_at <= ${toDate(DateTime.subtractDuration(now, INVITATION_RETENTION))}::timestamptz
-      ORDER BY invitation_id
-      LIMIT ${ENDED_BATCH}
-    )
 `
 
 const useRows = rowsOf(

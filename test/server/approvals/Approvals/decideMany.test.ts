@@ -337,6 +337,7 @@ describe("makeDecideMany", () => {
         actor: { id: yield* KeyId.generate, name: "Ada" },
         scopes: new Set(),
         groups: [],
+        keyMakers: [],
         makers: []
       }
       const results = yield* decideMany(principal, ids, { decision: "approve" })

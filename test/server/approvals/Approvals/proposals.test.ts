@@ -393,6 +393,7 @@ layer(service(), { excludeTestServices: true })("Counter-proposals", (it) => {
           actor: { id: session.created_by_id, name: "agent" },
           scopes: new Set(),
           groups: [],
+          keyMakers: [],
           makers: []
         }
         /** How many transactions wrote a dozen concurrent steps. */

@@ -26,7 +26,7 @@ layer(layerTwoReplicas, { excludeTestServices: true })("Counter-proposals › tw
       const personNamed = (wanted: string): Principal => {
         const found = people.find(({ name }) => name === wanted) ?? assert.fail(`${wanted} has a key`)
         const { key_id: id, name, org_id } = found
-        return { org_id, actor: { id, name }, scopes: new Set(), groups: [], makers: [] }
+        return { org_id, actor: { id, name }, scopes: new Set(), groups: [], keyMakers: [], makers: [] }
       }
       const agent = personNamed("agent")
       const ada = personNamed("Ada")

@@ -26,6 +26,7 @@ layer(layerTwoReplicas, { excludeTestServices: true })("Approvals with a quorum 
           actor: { id, name },
           scopes: new Set(),
           groups: [],
+          keyMakers: [],
           makers: []
         }))
       const agent = yield* person("agent")

@@ -1,9 +1,9 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Fiber } from "effect"
 import { SqlClient } from "effect/sql"
 import { StepId } from "../../../../src/domain/Ids.ts"
 import { Countersign } from "../../../../src/testing/index.ts"
-import { eventually } from "../../../support/eventually.ts"
+import { eventually, waitForBlockedStatements } from "../../../support/eventually.ts"
 import { awaitAnswers, byAmount, providerEnvironment, reviewerTeam } from "../../../support/reviewers.ts"
 import { layerTwoReplicasWith, SecondReplica } from "../../../support/twoReplicas.ts"
 
@@ -49,6 +49,28 @@ layer(layerTwoReplicasWith(providerEnvironment), { excludeTestServices: true, ti
           SELECT used_calls FROM reviewers WHERE task_id = ${params.task_id}
         `
         assert.strictEqual(used?.used_calls, steps.length)
+      })
+    )
+
+    it.effect("keep every member of concurrent changes", () =>
+      Effect.gen(function* () {
+        const { admin, params } = yield* reviewerTeam("changes")
+        const sql = yield* SqlClient.SqlClient
+        const changes = [{ tools: ["refunds.*"] }, { daily_calls: 7 }, { daily_tokens: 70 }]
+        const updating = yield* sql.withTransaction(
+          Effect.gen(function* () {
+            yield* sql`SELECT 1 FROM reviewers WHERE task_id = ${params.task_id} FOR NO KEY UPDATE`
+            const update = Effect.forEach(changes, (payload) => admin.reviewers.update({ params, payload }), {
+              concurrency: "unbounded"
+            })
+            const fiber = yield* Effect.forkDetach(update)
+            yield* waitForBlockedStatements(changes.length)
+            return fiber
+          })
+        )
+        yield* Fiber.join(updating)
+        const { reviewer } = yield* admin.reviewers.get({ params })
+        assert.deepInclude(reviewer, { tools: ["refunds.*"], daily_calls: 7, daily_tokens: 70 })
       })
     )
 

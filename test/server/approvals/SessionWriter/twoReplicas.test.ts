@@ -112,6 +112,7 @@ const principal = (org_id: OrgId, name: string): Effect.Effect<Principal> =>
     actor: { id, name },
     scopes: new Set(),
     groups: [],
+    keyMakers: [],
     makers: []
   }))
 

@@ -9,6 +9,7 @@ const key: VerifiedKey = {
     actor: { id: KeyId.make(`key_${"0".repeat(32)}`), name: "agent" },
     scopes: new Set(),
     groups: [],
+    keyMakers: [],
     makers: []
   },
   expires_at: null,

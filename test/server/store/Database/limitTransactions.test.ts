@@ -21,6 +21,7 @@ const asOrganization = Effect.fnUntraced(function* () {
       actor,
       scopes: new Set<never>(),
       groups: [],
+      keyMakers: [],
       makers: []
     })
 })

@@ -113,6 +113,7 @@ const createComparison = Effect.fnUntraced(function* (name: string, count: numbe
     actor: { id: KeyId.make(`key_${"1".repeat(32)}`), name: "Ada" },
     scopes: new Set(scopes),
     groups: [],
+    keyMakers: [],
     makers: []
   }
   const by = Context.mergeAll(

@@ -24,7 +24,7 @@ layer(Layer.merge(TestDatabase.layerSql, secretBox), { excludeTestServices: true
         yield* sql`INSERT INTO organizations (org_id, name, created_at) VALUES (${org_id}, ${org_id}, now())`
         const actor = { id: yield* KeyId.generate, name: "key" }
         const run = {
-          principal: { org_id, actor, scopes: new Set<never>(), groups: [], makers: [] },
+          principal: { org_id, actor, scopes: new Set<never>(), groups: [], keyMakers: [], makers: [] },
           key: "order-4711",
           task_id: yield* TaskId.generate,
           request: { input: { text: "a" } }
@@ -63,7 +63,7 @@ layer(Layer.merge(TestDatabase.layerSql, secretBox), { excludeTestServices: true
         const send = (actor: typeof ada, request: NewRun, other?: TaskId) =>
           runOnce(
             {
-              principal: { org_id, actor, scopes: new Set<never>(), groups: [], makers: [] },
+              principal: { org_id, actor, scopes: new Set<never>(), groups: [], keyMakers: [], makers: [] },
               key: "order-4713",
               task_id: other ?? task_id,
               request
@@ -102,6 +102,7 @@ layer(Layer.merge(TestDatabase.layerSql, secretBox), { excludeTestServices: true
             actor: { id: yield* KeyId.generate, name: "key" },
             scopes: new Set<never>(),
             groups: [],
+            keyMakers: [],
             makers: []
           },
           key: "order-4712",

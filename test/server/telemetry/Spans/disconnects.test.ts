@@ -47,6 +47,7 @@ const organization = Effect.fnUntraced(function* (name: string) {
     actor: { id: yield* KeyId.generate, name: "agent" },
     scopes: new Set<never>(),
     groups: [],
+    keyMakers: [],
     makers: []
   }
   return { org_id, peer, principal }
