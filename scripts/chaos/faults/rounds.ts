@@ -107,8 +107,9 @@ const inflict = Effect.fnUntraced(function* (
     const log = (yield* service.log).slice(start)
     const began = count(log, /The database is unavailable:/g)
     if (began > 1) broken.push(`${fault.name}: the beginning of the outage was logged ${began} times`)
-    const lines = count(log, /database|PostgreSQL/gi)
-    if (lines > MAX_OUTAGE_LINES) broken.push(`${fault.name}: ${lines} log lines about the database`)
+    const lines = log.split("\n").filter((line) => /database|PostgreSQL/i.test(line))
+    if (lines.length > MAX_OUTAGE_LINES)
+      broken.push(`${fault.name}: ${lines.length} log lines about the database:\n${lines.join("\n")}`)
     const unhandled = /.*Unhandled error.*/.exec(log)?.[0]
     if (unhandled !== undefined) broken.push(`${fault.name}: ${unhandled.slice(0, 300)}`)
   }
