@@ -212,14 +212,19 @@ export class Feedback extends Context.Service<
           const run = yield* findLoggedRun(sql, org_id, trace_id)
           if (run === undefined) return yield* notFound("run")
           if (run.answer === null) return yield* nothingToConfirm
-          const record = yield* Effect.provideService(
+          const given = Effect.provideService(
             create({ inference_log_id: trace_id, score: 1, correction: run.answer }),
             AuthorizedEither("feedback.write", "feedback.create"),
             principal
           )
-          const input = yield* readCorrectedInput(sql, org_id, record.id, yield* secrets.forOrg(org_id))
-          return yield* stageFeedback(reviewDeps, principal, record.id, input).pipe(
-            Effect.catchTag("SELF_REVIEW", () => Effect.succeed(record))
+          return yield* atomically(
+            Effect.gen(function* () {
+              const record = yield* given
+              const input = yield* readCorrectedInput(sql, org_id, record.id, yield* secrets.forOrg(org_id))
+              return yield* stageFeedback(reviewDeps, principal, record.id, input).pipe(
+                Effect.catchTag("SELF_REVIEW", () => Effect.succeed(record))
+              )
+            })
           )
         }, dieOnDatabaseError),
         list: Effect.fn("Feedback.list")(function* (request) {

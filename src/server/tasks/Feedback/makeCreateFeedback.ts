@@ -66,17 +66,16 @@ export const makeCreateFeedback = Effect.gen(function* () {
           return Effect.forEach(rows, ({ author, correction, evaluated, org_id, record }) => {
             const isCurrent = current.get(record.id)
             if (isCurrent === undefined) return Effect.succeed(Option.none<FeedbackRecord>())
-            usage.add(org_id, {
-              feedback: 1,
-              bytes:
-                rowBytes.feedback +
-                Buffer.byteLength(correction ?? "") +
-                Buffer.byteLength(record.comment ?? "")
-            })
-            return Effect.as(
-              recordFeedbackSpan(spans, org_id, record, author, evaluated),
-              Option.some({ ...record, current: isCurrent })
-            )
+            const bytes =
+              rowBytes.feedback +
+              Buffer.byteLength(correction ?? "") +
+              Buffer.byteLength(record.comment ?? "")
+            return sql
+              .afterCommit(Effect.sync(() => usage.add(org_id, { feedback: 1, bytes })))
+              .pipe(
+                Effect.andThen(recordFeedbackSpan(spans, org_id, record, author, evaluated)),
+                Effect.as(Option.some({ ...record, current: isCurrent }))
+              )
           })
         })
       )
