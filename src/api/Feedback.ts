@@ -194,6 +194,12 @@ export const PromoteRequest = Schema.Struct({
 })
 export type PromoteRequest = typeof PromoteRequest.Type
 
+/** A place in a preview: the last correction of the previous page, and the revision of the previewed set. */
+export const PreviewCursor = Schema.String.check(Schema.isPattern(/^fbk_[0-9a-f]{32}\.[0-9a-f]{64}$/u)).pipe(
+  Schema.brand("PreviewCursor")
+)
+export type PreviewCursor = typeof PreviewCursor.Type
+
 export const PromotionPreview = Schema.Struct({
   base_dataset_id: Schema.NullOr(DatasetId).annotateKey({
     description:
@@ -206,7 +212,7 @@ export const PromotionPreview = Schema.Struct({
     description:
       "Corrections that would be promoted, newest first. A page of large ones can hold fewer than `limit`."
   }),
-  next_cursor: page("corrections", StagedCorrection, FeedbackId).fields.next_cursor,
+  next_cursor: page("corrections", StagedCorrection, PreviewCursor).fields.next_cursor,
   correction_count: Schema.Int.annotateKey({
     description: "How many corrections would be promoted in total."
   }),
@@ -475,9 +481,9 @@ export class FeedbackApi extends HttpApiGroup.make("feedback")
       ),
     HttpApiEndpoint.get("previewPromotion", "/v1/tasks/:id/feedback/preview", {
       params: { id: TaskId.annotateKey({ description: "The task's ID." }) },
-      query: pageQuery(FeedbackId),
+      query: pageQuery(PreviewCursor),
       success: PromotionPreview,
-      error: NotFound
+      error: [NotFound, FeedbackChanged]
     })
       .middleware(requiresEither("feedback.read", "datasets.write"))
       .annotateMerge(
@@ -485,12 +491,12 @@ export class FeedbackApi extends HttpApiGroup.make("feedback")
           identifier: "previewPromotion",
           summary: "Preview a promotion",
           description:
-            "Shows what promoting the task's staged corrections would do. For up to a minute, later pages continue the first one, also if other corrections are staged meanwhile. A promotion fails if the set has changed since the preview."
+            "Shows what promoting the task's staged corrections would do. All pages are of one set. A later page fails with 409 `FEEDBACK_CHANGED` if the set has changed since the first page; preview it again from the first page. For up to a minute, later pages can continue the first one, also if other corrections are staged meanwhile. A promotion fails if the set has changed since the preview."
         })
       ),
     HttpApiEndpoint.post("previewSelection", "/v1/tasks/:id/feedback/preview", {
       params: { id: TaskId.annotateKey({ description: "The task's ID." }) },
-      query: pageQuery(FeedbackId),
+      query: pageQuery(PreviewCursor),
       payload: PreviewRequest,
       success: PromotionPreview,
       error: [NotFound, FeedbackChanged]

@@ -260,11 +260,11 @@ const release = {
 }
 
 const canary = {
-  release: { ...release, comparison_id: ids.comparison },
+  release: { ...release, id: ids.nextRelease, number: 4, comparison_id: ids.comparison },
   share: 0.1,
   started_at: "2026-11-21T04:10:00.000Z",
   canary: {
-    release_id: ids.release,
+    release_id: ids.nextRelease,
     positive: 18,
     neutral: 1,
     negative: 1,
@@ -742,14 +742,14 @@ export const schemaExamples: Readonly<Record<string, Schema.Json>> = {
   ComparisonDetail: { comparison, results: [result], next_cursor: null },
   Release: release,
   ReleaseChanges: {
-    release_id: ids.release,
+    release_id: ids.nextRelease,
     since: ids.release,
     instructions: [
       { op: "same", text: "Read the invoice." },
       { op: "added", text: "Give the total as a number." }
     ],
     provider: [{ setting: "/model", before: "gpt-5-nano", after: "gpt-5-mini" }],
-    dataset: { before: null, after: ids.dataset }
+    dataset: { before: ids.dataset, after: ids.nextDataset }
   },
   Canary: canary,
   Reviewer: reviewer,
@@ -866,7 +866,7 @@ export const schemaExamples: Readonly<Record<string, Schema.Json>> = {
     superseded_count: 0,
     examples_added: 1,
     examples_replaced: 0,
-    example_count: 3
+    example_count: 2
   },
   PreviewRequest: { feedback_ids: [ids.feedback] },
   ReviewManyRequest: { feedback_ids: [ids.feedback], verdict: "stage" },

@@ -1,5 +1,5 @@
 /** The handlers of the API contract: each takes the input of an operation apart, calls one method and shapes the response. */
-import { Effect, Layer, Option, Redacted, type Schema, Stream } from "effect"
+import { Effect, Layer, Option, Record, Redacted, type Schema, Stream } from "effect"
 import { HttpEffect, HttpServerResponse } from "effect/http"
 import { ApprovalPage } from "../api/AgentApprovals.ts"
 import { AgentSessionPage } from "../api/AgentSessions.ts"
@@ -54,6 +54,7 @@ import { Invitations } from "./notifications/Invitations.ts"
 import { EventLog } from "./notifications/EventLog.ts"
 import { Notifications } from "./notifications/Notifications.ts"
 import { RedactionSettings } from "./redaction/RedactionSettings.ts"
+import type { Page } from "./store/Pagination.ts"
 import { Canaries } from "./tasks/Canaries.ts"
 import { Comparisons } from "./tasks/Comparisons.ts"
 import { Datasets } from "./tasks/Datasets.ts"
@@ -85,24 +86,34 @@ const jsonResponse = <A, I>(
     })
 }
 
-const respondApiKeyPage = jsonResponse(ApiKeyPage)
-const respondTaskPage = jsonResponse(TaskPage)
-const respondRunPage = jsonResponse(RunPage)
-const respondDatasetPage = jsonResponse(DatasetPage)
-const respondExamplePage = jsonResponse(ExamplePage)
-const respondComparisonPage = jsonResponse(ComparisonPage)
-const respondReleasePage = jsonResponse(ReleasePage)
-const respondFeedbackPage = jsonResponse(FeedbackPage)
+/** `jsonResponse` for a page of a list, whose items are under a noun. */
+const respondPage = <Noun extends string, Item, Id, I>(
+  noun: Noun,
+  schema: Schema.Codec<Readonly<Record<Noun, ReadonlyArray<Item>>> & { readonly next_cursor: Id | null }, I>
+) => {
+  const respond = jsonResponse(schema)
+  return ({ items, next_cursor }: Page<Item, Id>) =>
+    respond({ ...Record.singleton(noun, items), next_cursor })
+}
+
+const respondApiKeyPage = respondPage("keys", ApiKeyPage)
+const respondTaskPage = respondPage("tasks", TaskPage)
+const respondRunPage = respondPage("runs", RunPage)
+const respondDatasetPage = respondPage("datasets", DatasetPage)
+const respondExamplePage = respondPage("examples", ExamplePage)
+const respondComparisonPage = respondPage("comparisons", ComparisonPage)
+const respondReleasePage = respondPage("releases", ReleasePage)
+const respondFeedbackPage = respondPage("feedback", FeedbackPage)
 const respondReviewResults = jsonResponse(ReviewResults)
 const respondPromotionPreview = jsonResponse(PromotionPreview)
-const respondAgentSessionPage = jsonResponse(AgentSessionPage)
-const respondApprovalPage = jsonResponse(ApprovalPage)
-const respondExecutionPage = jsonResponse(ExecutionPage)
+const respondAgentSessionPage = respondPage("sessions", AgentSessionPage)
+const respondApprovalPage = respondPage("approvals", ApprovalPage)
+const respondExecutionPage = respondPage("executions", ExecutionPage)
 const respondResults = jsonResponse(DecisionResults)
 const respondNotificationEndpoints = jsonResponse(NotificationEndpoints)
 const respondNotificationDeliveries = jsonResponse(NotificationDeliveries)
 const respondTelemetryDeliveries = jsonResponse(TelemetryDeliveries)
-const respondAuditEntryPage = jsonResponse(AuditEntryPage)
+const respondAuditEntryPage = respondPage("entries", AuditEntryPage)
 
 const respondExamples = respondLines("examples", Example)
 const respondChats = respondLines("chats", ChatExample)
@@ -117,10 +128,7 @@ const respondRuleTest = respondSummary(RuleTestReport, (lines: ReadonlyArray<Rul
 export const layerContractHandlers = Layer.mergeAll(
   layerGroup(Api, "apiKeys", { keys: ApiKeys }, (handlers, { keys }) =>
     handlers.handleAll({
-      list: ({ query }) =>
-        Effect.flatMap(keys.list(query), ({ items, next_cursor }) =>
-          respondApiKeyPage({ keys: items, next_cursor })
-        ),
+      list: ({ query }) => Effect.flatMap(keys.list(query), respondApiKeyPage),
       create: ({ payload }) =>
         Effect.map(keys.create(payload), ({ key, secret }) => ({ key, secret: Redacted.value(secret) })),
       get: ({ params }) => keys.get(params.id),
@@ -143,10 +151,7 @@ export const layerContractHandlers = Layer.mergeAll(
   ),
   layerGroup(Api, "tasks", { tasks: Tasks, runs: Runs }, (handlers, { tasks, runs }) =>
     handlers.handleAll({
-      list: ({ query }) =>
-        Effect.flatMap(tasks.list(query), ({ items, next_cursor }) =>
-          respondTaskPage({ tasks: items, next_cursor })
-        ),
+      list: ({ query }) => Effect.flatMap(tasks.list(query), respondTaskPage),
       create: ({ payload }) => tasks.create(payload),
       get: ({ params }) => tasks.get(params.id),
       update: ({ params, payload }) => tasks.update(params.id, payload),
@@ -162,10 +167,7 @@ export const layerContractHandlers = Layer.mergeAll(
   ),
   layerGroup(Api, "runs", { runs: RunLog, imports: RunImports }, (handlers, { runs, imports }) =>
     handlers.handleAll({
-      list: ({ params, query }) =>
-        Effect.flatMap(runs.list(params.id, query), ({ items, next_cursor }) =>
-          respondRunPage({ runs: items, next_cursor })
-        ),
+      list: ({ params, query }) => Effect.flatMap(runs.list(params.id, query), respondRunPage),
       get: ({ params }) => runs.get(params.id),
       import: ({ params, payload }) => imports.import(params.id, payload.runs),
       remove: ({ params }) => runs.remove(params.id),
@@ -178,17 +180,12 @@ export const layerContractHandlers = Layer.mergeAll(
     { datasets: Datasets, training: TrainingExports },
     (handlers, { datasets, training }) =>
       handlers.handleAll({
-        list: ({ params, query }) =>
-          Effect.flatMap(datasets.list(params.id, query), ({ items, next_cursor }) =>
-            respondDatasetPage({ datasets: items, next_cursor })
-          ),
+        list: ({ params, query }) => Effect.flatMap(datasets.list(params.id, query), respondDatasetPage),
         create: ({ params, payload }) => datasets.create(params.id, payload),
         get: ({ params }) => datasets.get(params.id),
         remove: ({ params }) => datasets.remove(params.id),
         listExamples: ({ params, query }) =>
-          Effect.flatMap(datasets.examples(params.id, query), ({ items, next_cursor }) =>
-            respondExamplePage({ examples: items, next_cursor })
-          ),
+          Effect.flatMap(datasets.examples(params.id, query), respondExamplePage),
         export: ({ params, query }) =>
           Effect.flatMap(datasets.export(params.id, query.cursor), (examples) =>
             respondExamples(
@@ -206,10 +203,7 @@ export const layerContractHandlers = Layer.mergeAll(
   ),
   layerGroup(Api, "comparisons", { comparisons: Comparisons }, (handlers, { comparisons }) =>
     handlers.handleAll({
-      list: ({ params, query }) =>
-        Effect.flatMap(comparisons.list(params.id, query), ({ items, next_cursor }) =>
-          respondComparisonPage({ comparisons: items, next_cursor })
-        ),
+      list: ({ params, query }) => Effect.flatMap(comparisons.list(params.id, query), respondComparisonPage),
       create: ({ params, payload }) =>
         Effect.map(comparisons.create(params.id, payload), (comparison) => ({ comparison })),
       get: ({ params, query }) => comparisons.get(params.id, query),
@@ -218,10 +212,7 @@ export const layerContractHandlers = Layer.mergeAll(
   ),
   layerGroup(Api, "releases", { releases: Releases }, (handlers, { releases }) =>
     handlers.handleAll({
-      list: ({ params, query }) =>
-        Effect.flatMap(releases.list(params.id, query), ({ items, next_cursor }) =>
-          respondReleasePage({ releases: items, next_cursor })
-        ),
+      list: ({ params, query }) => Effect.flatMap(releases.list(params.id, query), respondReleasePage),
       getChanges: ({ params, query }) => releases.changes(params.id, query.since),
       create: ({ params, payload }) => releases.create(params.id, payload)
     })
@@ -241,10 +232,7 @@ export const layerContractHandlers = Layer.mergeAll(
       handlers.handleAll({
         create: ({ payload }) => feedback.create(payload),
         createToken: ({ params, payload }) => tokens.create(params.id, payload ?? {}),
-        list: ({ query }) =>
-          Effect.flatMap(feedback.list(query), ({ items, next_cursor }) =>
-            respondFeedbackPage({ feedback: items, next_cursor })
-          ),
+        list: ({ query }) => Effect.flatMap(feedback.list(query), respondFeedbackPage),
         get: ({ params }) => feedback.get(params.id),
         remove: ({ params }) => feedback.remove(params.id),
         stage: ({ params }) => feedback.stage(params.id),
@@ -283,10 +271,7 @@ export const layerContractHandlers = Layer.mergeAll(
     (handlers, { sessions, steps, claims, waits, streams }) =>
       handlers.handleAll({
         create: ({ payload }) => sessions.create(payload),
-        list: ({ query }) =>
-          Effect.flatMap(sessions.list(query), ({ items, next_cursor }) =>
-            respondAgentSessionPage({ sessions: items, next_cursor })
-          ),
+        list: ({ query }) => Effect.flatMap(sessions.list(query), respondAgentSessionPage),
         get: ({ params }) => sessions.get(params.id),
         step: ({ headers, params, payload, query: { after_message, wait_seconds = 0 } }) => {
           const warnings = stepWarnings(payload.arguments)
@@ -330,10 +315,7 @@ export const layerContractHandlers = Layer.mergeAll(
         listMessages: ({ params, query }) =>
           Effect.map(messages.list(params.id, query.after ?? 0), (found) => ({ messages: found })),
         sendMessage: ({ params, payload }) => messages.send(params.id, payload),
-        list: ({ query }) =>
-          Effect.flatMap(approvals.list(query), ({ items, next_cursor }) =>
-            respondApprovalPage({ approvals: items, next_cursor })
-          ),
+        list: ({ query }) => Effect.flatMap(approvals.list(query), respondApprovalPage),
         get: ({ params }) => approvals.get(params.id),
         decide: ({ params, payload }) => approvals.decide(params.id, payload),
         decideMany: ({ payload }) =>
@@ -347,10 +329,7 @@ export const layerContractHandlers = Layer.mergeAll(
   ),
   layerGroup(Api, "executions", { claims: Claims }, (handlers, { claims }) =>
     handlers.handleAll({
-      list: ({ query }) =>
-        Effect.flatMap(claims.list(query), ({ items, next_cursor }) =>
-          respondExecutionPage({ executions: items, next_cursor })
-        ),
+      list: ({ query }) => Effect.flatMap(claims.list(query), respondExecutionPage),
       get: ({ params }) => claims.get(params.claim_id),
       resolve: ({ params, payload }) => claims.resolve(params.claim_id, payload)
     })
@@ -482,10 +461,7 @@ export const layerContractHandlers = Layer.mergeAll(
   ),
   layerGroup(Api, "auditLog", { audit: Audit, chain: AuditChain }, (handlers, { audit, chain }) =>
     handlers.handleAll({
-      list: ({ query }) =>
-        Effect.flatMap(audit.list(query), ({ items, next_cursor }) =>
-          respondAuditEntryPage({ entries: items, next_cursor })
-        ),
+      list: ({ query }) => Effect.flatMap(audit.list(query), respondAuditEntryPage),
       export: ({ query }) =>
         Effect.flatMap(chain.export(Number(query.cursor ?? query.after ?? 0)), (entries) =>
           respondChain(

@@ -2,10 +2,17 @@ import { assert, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import type { Page } from "playwright-core"
+import type { ClientCalls } from "../../src/client/Client.ts"
 import { StepId } from "../../src/domain/Ids.ts"
 import { Deadlines } from "../../src/server/approvals/Deadlines.ts"
 import { Countersign } from "../../src/testing/index.ts"
-import { accessibilityViolations, Browser, openSignedIn, skipWithoutBrowser } from "../support/browser.ts"
+import {
+  accessibilityViolations,
+  Browser,
+  goTo,
+  openSignedIn,
+  skipWithoutBrowser
+} from "../support/browser.ts"
 import { service } from "../support/service.ts"
 
 const environment = Layer.provideMerge(Browser.layer, service())
@@ -15,6 +22,35 @@ const strip = (page: Page) => page.getByRole("region", { name: "Needs attention"
 /** The navigation's entry of a page. */
 const entry = (page: Page, name: RegExp) =>
   page.getByRole("navigation", { name: "Main" }).getByRole("link", { name })
+
+/** Claims a step in a session of its own. */
+const claimStep = Effect.fnUntraced(function* (agent: ClientCalls, tool: string) {
+  const { session_id } = yield* agent.sessions.create({})
+  const { claim } = yield* agent.sessions.step({
+    params: { id: session_id },
+    payload: {
+      step_id: StepId.make("charge-1"),
+      tool,
+      action_class: "write",
+      arguments: { order: 4711 },
+      claim: true
+    }
+  })
+  return { session_id, claim_id: claim?.id ?? assert.fail("the step is claimed") }
+})
+
+/** Claims a step whose lease ends without an outcome. */
+const claimUntilExpiry = Effect.fnUntraced(function* (agent: ClientCalls, tool: string) {
+  const claimed = yield* claimStep(agent, tool)
+  const sql = yield* SqlClient.SqlClient
+  yield* sql`
+    UPDATE governed_steps
+    SET claim_expires_at = claim_expires_at - interval '2 hours'
+    WHERE session_id = ${claimed.session_id}
+  `
+  yield* (yield* Deadlines).runOnce
+  return claimed
+})
 
 layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Alerts", (it) => {
   const test = skipWithoutBrowser(it)
@@ -115,28 +151,10 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Alert
   test("an execution with an unknown outcome leads to its page, where a person resolves it", () =>
     Effect.gen(function* () {
       const { client, key } = yield* Countersign
-      const sql = yield* SqlClient.SqlClient
       const admin = yield* client({}, "executions")
       yield* admin.approvalRules.replace({ payload: { rules: [{ effect: "allow" }] } })
       const agent = yield* client({ preset: "runtime", name: "billing agent" }, "executions")
-      const { session_id } = yield* agent.sessions.create({})
-      const { claim } = yield* agent.sessions.step({
-        params: { id: session_id },
-        payload: {
-          step_id: StepId.make("charge-1"),
-          tool: "payments.charge",
-          action_class: "write",
-          arguments: { order: 4711 },
-          claim: true
-        }
-      })
-      assert.isDefined(claim)
-      yield* sql`
-        UPDATE governed_steps
-        SET claim_expires_at = claim_expires_at - interval '2 hours'
-        WHERE session_id = ${session_id}
-      `
-      yield* (yield* Deadlines).runOnce
+      yield* claimUntilExpiry(agent, "payments.charge")
       const { page, pageErrors } = yield* openSignedIn(
         yield* key({ preset: "reviewer", name: "Ada" }, "executions"),
         "/sessions"
@@ -162,5 +180,54 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Alert
       const [execution] = (yield* admin.executions.list({ query: {} })).executions
       assert.strictEqual(execution?.resolution?.comment, "The provider lists the charge.")
       assert.deepStrictEqual(pageErrors, [])
+    }).pipe(Effect.scoped, Effect.orDie))
+
+  test("an execution offers nothing that the service refuses", () =>
+    Effect.gen(function* () {
+      const { client, clientWith, key } = yield* Countersign
+      const admin = yield* client({}, "refused executions")
+      yield* admin.approvalRules.replace({ payload: { rules: [{ effect: "allow" }] } })
+      const agent = yield* client({ preset: "runtime", name: "billing agent" }, "refused executions")
+      const ownKey = yield* key({ name: "Ada" }, "refused executions")
+      const own = yield* claimUntilExpiry(yield* clientWith(ownKey), "payments.own")
+      const closed = yield* claimStep(agent, "payments.closed")
+      yield* agent.sessions.close({ params: { id: closed.session_id } })
+      const late = yield* claimUntilExpiry(agent, "payments.late")
+      const { page, pageErrors } = yield* openSignedIn(ownKey, "/executions")
+      const retry = page.getByRole("radio", { name: /Execute it once more/ })
+      yield* Effect.promise(async () => {
+        await strip(page).getByRole("link", { name: "2 executions with an unknown outcome" }).waitFor()
+        await page.getByRole("link", { name: "payments.late" }).waitFor()
+        await page.getByRole("link", { name: "payments.closed" }).waitFor()
+        assert.strictEqual(await page.getByRole("link", { name: "payments.own" }).count(), 0)
+        await goTo(page, `/executions/${own.claim_id}`)
+        await page.getByText("Your key claimed the step").waitFor()
+        assert.strictEqual(await page.getByRole("button", { name: "Resolve" }).count(), 0)
+        await goTo(page, `/executions/${closed.claim_id}`)
+        await page.getByRole("button", { name: "Resolve" }).waitFor()
+        assert.strictEqual(await retry.count(), 0)
+        await goTo(page, `/executions/${late.claim_id}`)
+        await retry.check()
+      })
+      yield* agent.sessions.reportOutcome({
+        params: { id: late.session_id, step_id: StepId.make("charge-1") },
+        payload: { status: "succeeded", claim_id: late.claim_id }
+      })
+      yield* Effect.promise(async () => {
+        await page.getByRole("button", { name: "Resolve" }).click()
+        await page.getByText("The outcome became known meanwhile").waitFor()
+        await page.getByText("Completed").waitFor()
+        await retry.waitFor({ state: "detached" })
+        await strip(page).getByRole("link", { name: "1 execution with an unknown outcome" }).waitFor()
+      })
+      const narrow = yield* openSignedIn(
+        yield* key({ scopes: ["approvals.read"] }, "refused executions"),
+        `/executions/${late.claim_id}`
+      )
+      yield* Effect.promise(async () => {
+        await narrow.page.getByText("4711").waitFor()
+        assert.strictEqual(await narrow.page.getByRole("link", { name: "this session" }).count(), 0)
+      })
+      assert.deepStrictEqual([pageErrors, narrow.pageErrors], [[], []])
     }).pipe(Effect.scoped, Effect.orDie))
 })

@@ -72,6 +72,7 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Grant
         await page.getByRole("link", { name: "Standing grant" }).click()
         await page.getByRole("cell", { name: /1 of 3/ }).waitFor()
         await page.getByText("/amount is at most 50").waitFor()
+        await page.getByRole("link", { name: "Session", exact: true }).waitFor()
         await page.getByRole("link", { name: "← All grants" }).click()
         await page.getByText("Damaged batch").waitFor()
         assert.deepStrictEqual(await Effect.runPromise(accessibilityViolations(page)), [])
@@ -83,6 +84,12 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Grant
         await page.getByText("Revoked").waitFor()
       })
       assert.strictEqual((yield* refund("fourth", 50)).decision, "pending")
+      const narrow = yield* openSignedIn(yield* key({ scopes: ["approvals.read"] }, "granted"), "/grants")
+      yield* Effect.promise(async () => {
+        await narrow.page.getByLabel("Show").selectOption({ label: "Ended grants" })
+        await narrow.page.getByRole("link", { name: "Approval", exact: true }).waitFor()
+        assert.strictEqual(await narrow.page.getByRole("link", { name: "Session", exact: true }).count(), 0)
+      })
       assert.deepStrictEqual(pageErrors, [])
     }).pipe(Effect.scoped, Effect.orDie))
 

@@ -182,6 +182,8 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Conso
         yield* Effect.promise(async () => {
           await goTo(page, path)
           await page.locator("main").getByText(shows).first().waitFor()
+          if (scope !== "sessions.read")
+            assert.strictEqual(await page.locator("main a[href*='/sessions/']").count(), 0, path)
           for (const request of requests) {
             const response = await request.response()
             if (response?.status() === 403) refused.push(`${scope}: ${request.url()}`)

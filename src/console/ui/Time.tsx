@@ -79,12 +79,17 @@ export const RelativeTime = ({ time }: { readonly time: Timestamp | null }) => {
   )
 }
 
-const agoText = (seconds: number): string => {
-  const size = Math.abs(seconds)
-  if (size < 5) return "now"
-  if (size < MINUTE) return relativeText(Math.round(seconds), "second")
-  if (size < HOUR) return relativeText(Math.round(seconds / MINUTE), "minute")
-  if (size < DAY) return relativeText(Math.round(seconds / HOUR), "hour")
+/** Formats a time relative to now, in the largest unit of which it has one when rounded. */
+export const agoText = (seconds: number): string => {
+  if (Math.abs(seconds) < 5) return "now"
+  const [whole, minutes, hours] = [
+    Math.round(seconds),
+    Math.round(seconds / MINUTE),
+    Math.round(seconds / HOUR)
+  ]
+  if (Math.abs(whole) < 60) return relativeText(whole, "second")
+  if (Math.abs(minutes) < 60) return relativeText(minutes, "minute")
+  if (Math.abs(hours) < 24) return relativeText(hours, "hour")
   return relativeText(Math.round(seconds / DAY), "day")
 }
 

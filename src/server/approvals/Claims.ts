@@ -13,7 +13,7 @@ import type { PageRequest } from "../../api/Pagination.ts"
 import {
   type NotFound,
   SelfApproval,
-  type SessionClosed,
+  SessionClosed,
   type SessionOfAnotherKey,
   type StepNotAllowed
 } from "../../api/Problems.ts"
@@ -256,7 +256,7 @@ export class Claims extends Context.Service<
           })
         if (transitions.length === 0 || execution === null) return yield* find(org_id, id)
         if (resolution === "retry") {
-          if (saved.session_closed) return yield* sessionClosed
+          if (saved.session_closed) return yield* noFurtherAttempt
           yield* writeTransitions(key, saved, transitions, now, true)
         } else {
           const status = resolution === "succeeded" ? ("succeeded" as const) : ("failed" as const)
@@ -387,4 +387,8 @@ const ownExecution = Effect.fail(
     detail:
       "This API key, or the one that created it, claimed the step. Another person must resolve its execution."
   })
+)
+
+const noFurtherAttempt = Effect.fail(
+  new SessionClosed({ detail: "The session is closed, so no attempt can follow. Choose another resolution." })
 )

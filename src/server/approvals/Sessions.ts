@@ -119,11 +119,17 @@ export class Sessions extends Context.Service<
         maxBatch: INSERT_BATCH,
         organizationOf: ({ org_id }: NewSessionRow) => org_id,
         run: (rows) =>
-          Effect.map(insertSessions(sql, rows), () => {
-            for (const { metadata, org_id } of rows)
-              usage.add(org_id, { bytes: rowBytes.session + Buffer.byteLength(metadata) })
-            return rows
-          })
+          insertSessions(sql, rows).pipe(
+            Effect.andThen(
+              sql.afterCommit(
+                Effect.sync(() => {
+                  for (const { metadata, org_id } of rows)
+                    usage.add(org_id, { bytes: rowBytes.session + Buffer.byteLength(metadata) })
+                })
+              )
+            ),
+            Effect.as(rows)
+          )
       })
 
       /** Makes the outcome of the session's steps unknown that are still claimed: none is accepted any more. Its row is locked. */

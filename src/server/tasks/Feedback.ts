@@ -4,6 +4,7 @@ import { Authorized, AuthorizedEither } from "../../api/Authorization.ts"
 import type {
   FeedbackFilter,
   NewFeedback,
+  PreviewCursor,
   PromoteRequest,
   PromotionPreview,
   PromotionResult
@@ -146,12 +147,16 @@ export class Feedback extends Context.Service<
     /** Returns what `promote` would do now with all staged corrections, and the values that it requires. */
     readonly preview: (
       task_id: TaskId,
-      request: PageRequest<FeedbackId>
-    ) => Effect.Effect<PromotionPreview, NotFound, Authorized<"feedback.read" | "datasets.write">>
+      request: PageRequest<PreviewCursor>
+    ) => Effect.Effect<
+      PromotionPreview,
+      NotFound | FeedbackChanged,
+      Authorized<"feedback.read" | "datasets.write">
+    >
     /** Like `preview`, for a promotion of some staged corrections. */
     readonly previewSelection: (
       task_id: TaskId,
-      request: PageRequest<FeedbackId>,
+      request: PageRequest<PreviewCursor>,
       ids: ReadonlyArray<FeedbackId>
     ) => Effect.Effect<
       PromotionPreview,
@@ -191,7 +196,7 @@ export class Feedback extends Context.Service<
       const preview = (
         org_id: OrgId,
         task_id: TaskId,
-        request: PageRequest<FeedbackId>,
+        request: PageRequest<PreviewCursor>,
         ids?: ReadonlyArray<FeedbackId>
       ) =>
         atomically(
@@ -212,14 +217,19 @@ export class Feedback extends Context.Service<
           const run = yield* findLoggedRun(sql, org_id, trace_id)
           if (run === undefined) return yield* notFound("run")
           if (run.answer === null) return yield* nothingToConfirm
-          const record = yield* Effect.provideService(
+          const given = Effect.provideService(
             create({ inference_log_id: trace_id, score: 1, correction: run.answer }),
             AuthorizedEither("feedback.write", "feedback.create"),
             principal
           )
-          const input = yield* readCorrectedInput(sql, org_id, record.id, yield* secrets.forOrg(org_id))
-          return yield* stageFeedback(reviewDeps, principal, record.id, input).pipe(
-            Effect.catchTag("SELF_REVIEW", () => Effect.succeed(record))
+          return yield* atomically(
+            Effect.gen(function* () {
+              const record = yield* given
+              const input = yield* readCorrectedInput(sql, org_id, record.id, yield* secrets.forOrg(org_id))
+              return yield* stageFeedback(reviewDeps, principal, record.id, input).pipe(
+                Effect.catchTag("SELF_REVIEW", () => Effect.succeed(record))
+              )
+            })
           )
         }, dieOnDatabaseError),
         list: Effect.fn("Feedback.list")(function* (request) {
@@ -278,8 +288,7 @@ export class Feedback extends Context.Service<
         }, dieOnDatabaseError),
         preview: Effect.fn("Feedback.preview")(function* (task_id, request) {
           const { org_id } = yield* AuthorizedEither("feedback.read", "datasets.write")
-          // Only a selection can name corrections that are not staged.
-          return yield* Effect.catchTag(preview(org_id, task_id, request), "FEEDBACK_CHANGED", Effect.die)
+          return yield* preview(org_id, task_id, request)
         }),
         previewSelection: Effect.fn("Feedback.previewSelection")(function* (task_id, request, ids) {
           const { org_id } = yield* AuthorizedEither("feedback.read", "datasets.write")

@@ -19,7 +19,7 @@ import { KnownSecrets } from "../secrets/KnownSecrets.ts"
 import { SecretBox } from "../secrets/SecretBox.ts"
 import { dieOnDatabaseError } from "../store/databaseErrors.ts"
 import { StoreClock } from "../store/StoreClock.ts"
-import { atomic } from "../store/transaction.ts"
+import { transaction } from "../store/transaction.ts"
 import { Spans } from "../telemetry/Spans.ts"
 import { EndUsers } from "./EndUsers.ts"
 import { feedbackLocked, retryWhileLocked } from "./Feedback/makeCreateFeedback.ts"
@@ -67,7 +67,6 @@ export class FeedbackTokens extends Context.Service<
       FeedbackTokens,
       Effect.gen(function* () {
         const sql = yield* SqlClient.SqlClient
-        const atomically = atomic(sql)
         const clock = yield* StoreClock
         const box = yield* SecretBox
         const secrets = yield* KnownSecrets
@@ -135,7 +134,7 @@ export class FeedbackTokens extends Context.Service<
             const digest = feedbackDigest({ ...score, score_label, comment })
 
             const author = authorOf({ token_id: token.id, end_user: token.end_user })
-            const store = atomically(
+            const store = transaction(
               Effect.gen(function* () {
                 const key = yield* findUsableKey(sql, token, now)
                 if (key === undefined) {
@@ -185,7 +184,7 @@ export class FeedbackTokens extends Context.Service<
                 return { record, evaluated }
               })
             )
-            const stored = yield* retryWhileLocked(store)
+            const stored = yield* Effect.provideService(retryWhileLocked(store), SqlClient.SqlClient, sql)
             if (stored === undefined) return
             usage.add(org_id, { feedback: 1, bytes: rowBytes.feedback + Buffer.byteLength(comment ?? "") })
             yield* recordFeedbackSpan(spans, org_id, stored.record, author, stored.evaluated)

@@ -1,10 +1,12 @@
 import { assert, layer } from "@effect/vitest"
-import { DateTime, Effect, Redacted } from "effect"
+import { DateTime, Deferred, Effect, Fiber, Redacted } from "effect"
 import { TestClock } from "effect/testing"
 import { SqlClient } from "effect/sql"
 import type { NewFeedbackToken } from "../../../src/api/Feedback.ts"
 import { deleteExpired } from "../../../src/server/deletion/RowRetention.ts"
+import { transaction } from "../../../src/server/store/transaction.ts"
 import { Countersign } from "../../../src/testing/index.ts"
+import { eventually } from "../../support/eventually.ts"
 import { createDesk } from "../../support/feedback.ts"
 import { type Answer, send, service } from "../../support/service.ts"
 
@@ -190,6 +192,45 @@ layer(service(), { excludeTestServices: true })("FeedbackTokens", (it) => {
       assert.deepStrictEqual(
         (yield* stored).map(({ score }) => score),
         [1, -1]
+      )
+    })
+  )
+
+  it.effect("feedback waits while another transaction has locked the end user's earlier opinion", () =>
+    Effect.gen(function* () {
+      const { grant, stored, trace_id } = yield* createPage("locked")
+      const ann = yield* grant({ end_user_id: "ann" })
+      assert.strictEqual((yield* submit(ann)).status, 204)
+      const [first] = yield* stored
+      const sql = yield* SqlClient.SqlClient
+      const [locked, release] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
+      const locking = yield* Effect.forkChild(
+        transaction(
+          sql`SELECT 1 FROM feedback WHERE feedback_id = ${first?.id} FOR UPDATE`.pipe(
+            Effect.andThen(Deferred.succeed(locked, undefined)),
+            Effect.andThen(Deferred.await(release))
+          )
+        )
+      )
+      yield* Deferred.await(locked)
+      const [run] = yield* sql<{ readonly xmax: string }>`
+        SELECT xmax::text FROM runs WHERE trace_id = ${trace_id}
+      `
+      const waiting = yield* Effect.forkChild(submit({ ...ann, body: { score: -1 } }))
+      // The first attempt has changed the run, and has ended, so that its lock is free.
+      yield* eventually(
+        sql`SELECT FROM runs WHERE trace_id = ${trace_id} AND xmax::text <> ${run?.xmax} FOR UPDATE`,
+        (rows) => rows.length > 0
+      )
+      yield* Deferred.succeed(release, undefined)
+      yield* Fiber.join(locking)
+      assert.strictEqual((yield* Fiber.join(waiting)).status, 204)
+      assert.deepStrictEqual(
+        (yield* stored).map(({ current, score }) => [score, current]),
+        [
+          [-1, true],
+          [1, false]
+        ]
       )
     })
   )

@@ -16,12 +16,14 @@ export const ApprovalProperties = ({ approval }: { readonly approval: Approval }
   const isPending = approval.status === "pending"
   return (
     <dl className="facts">
-      <div>
-        <dt>Session</dt>
-        <dd>
-          <Link to={`/sessions/${approval.session_id}`}>View session</Link>
-        </dd>
-      </div>
+      {can("sessions.read") ? (
+        <div>
+          <dt>Session</dt>
+          <dd>
+            <Link to={`/sessions/${approval.session_id}`}>View session</Link>
+          </dd>
+        </div>
+      ) : null}
       <div>
         <dt>Step</dt>
         <dd>

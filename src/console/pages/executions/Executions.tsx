@@ -1,4 +1,4 @@
-import { Record, Schema } from "effect"
+import { DateTime, Effect, Record, Schema } from "effect"
 import { Atom } from "effect/reactivity"
 import { useState } from "react"
 import type { Execution, ExecutionState, Resolution } from "../../../domain/approvals/Execution.ts"
@@ -11,7 +11,7 @@ import { refresh } from "../../state/atoms.ts"
 import { pagedAtom } from "../../state/pagedAtom.ts"
 import { defineQuery } from "../../state/queryState.ts"
 import { useKeptText } from "../../state/keptWork.ts"
-import { useCan } from "../../state/session.ts"
+import { useCan, useSession } from "../../state/session.ts"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
 import { Badge, type Tone } from "../../ui/Badge.tsx"
 import { Button } from "../../ui/Button.tsx"
@@ -63,6 +63,7 @@ export default function Executions({ params }: PageProps) {
 
 const ExecutionList = () => {
   const [{ show = "unknown" }, setQuery] = useQueryState(parameters)
+  const { key } = useSession()
   return (
     <>
       <PageHeader
@@ -83,8 +84,10 @@ const ExecutionList = () => {
         itself.
       </PageHeader>
       <PagedList key={show} atom={listAtom(show)} itemId={({ claim_id }: Execution) => claim_id}>
-        {(executions) =>
-          executions.length === 0 ? (
+        {(loaded) => {
+          const executions =
+            show === "all" ? loaded : loaded.filter(({ claimed_by }) => claimed_by.id !== key.id)
+          return executions.length === 0 ? (
             <EmptyState title={show === "unknown" ? "Nothing to resolve" : "No uncertain executions"}>
               An execution is listed when its claim ends without an outcome.
             </EmptyState>
@@ -95,7 +98,7 @@ const ExecutionList = () => {
               ))}
             </Table>
           )
-        }
+        }}
       </PagedList>
     </>
   )
@@ -147,7 +150,7 @@ const OneExecution = ({ id }: { readonly id: ClaimId }) => {
         <Link to="/executions">← All executions</Link>
       </p>
       <AsyncContent atom={atom}>
-        {(execution) => <Detail execution={execution} onResolved={() => refresh(atom)} />}
+        {(execution) => <Detail execution={execution} onChange={() => refresh(atom)} />}
       </AsyncContent>
     </div>
   )
@@ -155,12 +158,13 @@ const OneExecution = ({ id }: { readonly id: ClaimId }) => {
 
 const Detail = ({
   execution,
-  onResolved
+  onChange
 }: {
   readonly execution: Execution
-  readonly onResolved: () => void
+  readonly onChange: () => void
 }) => {
   const can = useCan()
+  const { key } = useSession()
   const { outcome, resolution } = execution
   const [tone, label] = states[execution.state]
   const isOpen = execution.state === "unknown" || execution.state === "retryable"
@@ -174,8 +178,13 @@ const Detail = ({
         <div>
           <dt>Step</dt>
           <dd>
-            <UntrustedText text={execution.step_id} /> of{" "}
-            <Link to={`/sessions/${execution.session_id}`}>this session</Link>
+            <UntrustedText text={execution.step_id} />
+            {can("sessions.read") ? (
+              <>
+                {" "}
+                of <Link to={`/sessions/${execution.session_id}`}>this session</Link>
+              </>
+            ) : null}
           </dd>
         </div>
         <div>
@@ -231,9 +240,11 @@ const Detail = ({
         <h2 id="arguments">Arguments</h2>
         <JsonTree label="Arguments" value={execution.arguments} />
       </section>
-      {isOpen && can("approvals.decide") ? (
-        <ResolveForm key={execution.claim_id} execution={execution} onResolved={onResolved} />
-      ) : null}
+      {!isOpen || !can("approvals.decide") ? null : execution.claimed_by.id === key.id ? (
+        <p className="quiet">Your key claimed the step, so another person has to resolve its execution.</p>
+      ) : (
+        <ResolveForm key={execution.claim_id} execution={execution} onChange={onChange} />
+      )}
     </>
   )
 }
@@ -249,37 +260,48 @@ const resolutionTexts: Record<Resolution, readonly [text: string, explanation: s
 }
 const resolutions = Record.keys(resolutionTexts).map((one) => [one, ...resolutionTexts[one]] as const)
 
+/** The resolutions that an execution can get. Only the end of its session makes an outcome unknown before the lease ends. */
+const resolutionsOf = ({ expires_at, unknown_at }: Execution) =>
+  DateTime.isLessThan(unknown_at, expires_at) ? resolutions.filter(([one]) => one !== "retry") : resolutions
+
 const ResolveForm = ({
-  execution: { claim_id, resolution: last },
-  onResolved
+  execution,
+  onChange
 }: {
   readonly execution: Execution
-  readonly onResolved: () => void
+  readonly onChange: () => void
 }) => {
+  const { claim_id, resolution: last } = execution
   const [chosen, setChosen] = useState<Resolution>()
   const kept = useKeptText(`resolution ${claim_id}`)
   const comment = kept.work
-  const resolve = useAction((resolution: Resolution) =>
-    apiClient.executions.resolve({
-      params: { claim_id },
-      payload: { resolution, ...(comment.trim() === "" ? {} : { comment: comment.trim() }) }
-    })
-  )
-  const submit = async (resolution: Resolution) => {
-    if ((await resolve.run(resolution)) === undefined) return
+  const end = (text: string) => {
     kept.forget()
-    showToast("Execution resolved", { label: "All executions", act: () => navigate("/executions") })
+    showToast(text, { label: "All executions", act: () => navigate("/executions") })
     refreshAlerts()
     refresh(listAtom("unknown"))
-    onResolved()
+    onChange()
   }
+  const resolve = useAction((resolution: Resolution) =>
+    apiClient.executions
+      .resolve({
+        params: { claim_id },
+        payload: { resolution, ...(comment.trim() === "" ? {} : { comment: comment.trim() }) }
+      })
+      .pipe(
+        Effect.tap(() => Effect.sync(() => end("Execution resolved"))),
+        Effect.tapErrorTag("EXECUTION_NOT_UNKNOWN", () =>
+          Effect.sync(() => end("The outcome became known meanwhile"))
+        )
+      )
+  )
   return (
     <form
       className="card padded stack"
       aria-labelledby="resolve"
       onSubmit={(event) => {
         event.preventDefault()
-        if (chosen !== undefined) void submit(chosen)
+        if (chosen !== undefined) void resolve.run(chosen)
       }}
     >
       <h2 id="resolve">{last === null ? "What did you find?" : "Replace the resolution"}</h2>
@@ -287,7 +309,7 @@ const ResolveForm = ({
       <RadioField
         isLegendHidden
         legend="Resolution"
-        options={resolutions}
+        options={resolutionsOf(execution)}
         value={chosen}
         onChange={setChosen}
       />

@@ -133,7 +133,11 @@ const GrantRow = ({ grant, onRevoked }: { readonly grant: Grant; readonly onRevo
             </div>
           )}
           <div className="small">
-            <Link to={`/sessions/${grant.session_id}`}>Session</Link> ·{" "}
+            {can("sessions.read") ? (
+              <>
+                <Link to={`/sessions/${grant.session_id}`}>Session</Link> ·{" "}
+              </>
+            ) : null}
             <Link to={`/approvals/${grant.approval_id}`}>Approval</Link>
           </div>
         </div>

@@ -175,7 +175,7 @@ const Properties = ({ run }: { readonly run: RunRecord }) => {
           <dt>Duration</dt>
           <dd>{run.duration_ms === null ? "unknown" : `${run.duration_ms.toLocaleString("en")} ms`}</dd>
         </div>
-        {run.session_id === null ? null : (
+        {run.session_id === null || !can("sessions.read") ? null : (
           <div>
             <dt>Session</dt>
             <dd>

@@ -66,17 +66,16 @@ export const makeCreateFeedback = Effect.gen(function* () {
           return Effect.forEach(rows, ({ author, correction, evaluated, org_id, record }) => {
             const isCurrent = current.get(record.id)
             if (isCurrent === undefined) return Effect.succeed(Option.none<FeedbackRecord>())
-            usage.add(org_id, {
-              feedback: 1,
-              bytes:
-                rowBytes.feedback +
-                Buffer.byteLength(correction ?? "") +
-                Buffer.byteLength(record.comment ?? "")
-            })
-            return Effect.as(
-              recordFeedbackSpan(spans, org_id, record, author, evaluated),
-              Option.some({ ...record, current: isCurrent })
-            )
+            const bytes =
+              rowBytes.feedback +
+              Buffer.byteLength(correction ?? "") +
+              Buffer.byteLength(record.comment ?? "")
+            return sql
+              .afterCommit(Effect.sync(() => usage.add(org_id, { feedback: 1, bytes })))
+              .pipe(
+                Effect.andThen(recordFeedbackSpan(spans, org_id, record, author, evaluated)),
+                Effect.as(Option.some({ ...record, current: isCurrent }))
+              )
           })
         })
       )
@@ -190,8 +189,13 @@ export const feedbackLocked = new SqlError.SqlError({
   })
 })
 
-/** Repeats an insertion that fails with `feedbackLocked`, for two seconds. */
-export const retryWhileLocked = <A, E, R>(insert: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+/**
+ * Repeats an insertion that fails with `feedbackLocked`, for two seconds. It does not compile for one without database errors, which have
+ * become defects that no retry sees.
+ */
+export const retryWhileLocked = <A, E, R>(
+  insert: Effect.Effect<A, E, R> & ([SqlError.SqlError] extends [E] ? unknown : never)
+): Effect.Effect<A, E, R> =>
   Effect.retry(insert, { while: (error) => error === feedbackLocked, schedule: retryLocked })
 
 /**
@@ -200,10 +204,10 @@ export const retryWhileLocked = <A, E, R>(insert: Effect.Effect<A, E, R>): Effec
  *
  * The inserting statement itself does not wait, because it inserts feedback on other runs too.
  */
-const insertOrWait = <A, E, R>(
-  insert: Effect.Effect<Option.Option<A>, E, R>,
-  hasRun: Effect.Effect<boolean, E, R>
-): Effect.Effect<Option.Option<A>, E | SqlError.SqlError, R> =>
+const insertOrWait = <A>(
+  insert: Effect.Effect<Option.Option<A>, SqlError.SqlError>,
+  hasRun: Effect.Effect<boolean, SqlError.SqlError>
+): Effect.Effect<Option.Option<A>, SqlError.SqlError> =>
   Effect.gen(function* () {
     const inserted = yield* insert
     if (Option.isNone(inserted) && (yield* hasRun)) return yield* Effect.fail(feedbackLocked)

@@ -1,7 +1,8 @@
 import { Effect } from "effect"
 import type { SqlClient } from "effect/sql"
-import type { PromotionPreview } from "../../../api/Feedback.ts"
+import { PreviewCursor, type PromotionPreview } from "../../../api/Feedback.ts"
 import type { PageRequest } from "../../../api/Pagination.ts"
+import { FeedbackChanged } from "../../../api/Problems.ts"
 import type { DatasetId, FeedbackId, OrgId, TaskId } from "../../../domain/Ids.ts"
 import { planPromotion } from "../../../domain/tasks/Promotion.ts"
 import { LruCache } from "../../concurrency/LruCache.ts"
@@ -22,7 +23,7 @@ import {
 /** Superseded corrections in a preview. */
 const MAX_SUPERSEDED = 1_000
 
-/** Tasks whose last preview is kept, and the corrections of all of them together: about 10 MB. */
+/** Previews that are kept, and the corrections of all of them together: about 10 MB. */
 const MAX_KEPT = { entries: 1_000, weight: 50_000 }
 
 /** How long later pages follow the first one, in milliseconds. */
@@ -36,7 +37,7 @@ interface PlannedPreview {
   readonly totals: Omit<PromotionPreview, "corrections" | "next_cursor">
 }
 
-/** The last preview of each task in this process, which later pages continue. */
+/** The latest previews of this process, by task and revision, which later pages continue. */
 export type PlannedPreviews = LruCache<PlannedPreview>
 
 export const makePlannedPreviews = (): PlannedPreviews => new LruCache(MAX_KEPT)
@@ -44,27 +45,39 @@ export const makePlannedPreviews = (): PlannedPreviews => new LruCache(MAX_KEPT)
 /**
  * Returns what promoting a task's staged corrections would do, all or those with these ids. The first page reads all of them, without their
  * content, and reads one page of it. Later pages continue the first one, and read a page alone, unless the dataset or a correction of
- * the page has changed since. Fails if one of `selected` is not staged.
+ * the page has changed since. Fails if one of `selected` is not staged, or if a later page would be one of another set than the first.
  */
 export const previewPromotion = Effect.fnUntraced(function* (
   { previews, sql }: { readonly previews: PlannedPreviews; readonly sql: SqlClient.SqlClient },
   org_id: OrgId,
   task_id: TaskId,
-  request: PageRequest<FeedbackId>,
+  request: PageRequest<PreviewCursor>,
   selected?: ReadonlyArray<FeedbackId>
 ) {
   const base = yield* readNewestVersion(sql, org_id, task_id)
-  const key = `${org_id} ${task_id}`
+  const keyOf = (revision: string) => `${org_id} ${task_id} ${revision}`
   const now = yield* monotonicNow
-  const kept = request.cursor === undefined || selected !== undefined ? undefined : previews.get(key)
+  const [after, revision] = request.cursor?.split(".") ?? []
+  const kept = revision === undefined || selected !== undefined ? undefined : previews.get(keyOf(revision))
+  const limit = rowLimit(request)
   if (kept !== undefined && kept.totals.base_dataset_id === base && now - kept.plannedAt < MAX_AGE_MILLIS) {
-    const { isCurrent, preview } = yield* readPage(sql, org_id, kept, request)
+    const { isCurrent, preview } = yield* readPage(sql, org_id, kept, { after, limit })
     if (isCurrent) return preview
   }
   const planned = yield* plan(sql, org_id, task_id, { base, now, selected })
-  if (selected === undefined)
-    previews.set(key, planned, 1 + planned.promoted.length + planned.totals.superseded.length)
-  return (yield* readPage(sql, org_id, planned, request)).preview
+  const { feedback_revision } = planned.totals
+  if (revision !== undefined && revision !== feedback_revision) {
+    return yield* new FeedbackChanged({
+      detail: "The staged corrections changed since the first page. Preview them again from the first page.",
+      current_dataset_id: base,
+      current_feedback_revision: feedback_revision
+    })
+  }
+  if (selected === undefined) {
+    const weight = 1 + planned.promoted.length + planned.totals.superseded.length
+    previews.set(keyOf(feedback_revision), planned, weight)
+  }
+  return (yield* readPage(sql, org_id, planned, { after, limit })).preview
 })
 
 const plan = Effect.fnUntraced(function* (
@@ -112,17 +125,16 @@ const readPage = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   { promoted, totals }: PlannedPreview,
-  request: PageRequest<FeedbackId>
+  { after, limit }: { readonly after: string | undefined; readonly limit: number }
 ) {
-  const { cursor } = request
-  const first = cursor === undefined ? 0 : promoted.findIndex(({ feedback_id }) => feedback_id < cursor)
-  const sized = first < 0 ? [] : promoted.slice(first, first + rowLimit(request))
-  const { ids, next } = cutBySize(sized, rowLimit(request) - 1)
+  const first = after === undefined ? 0 : promoted.findIndex(({ feedback_id }) => feedback_id < after)
+  const sized = first < 0 ? [] : promoted.slice(first, first + limit)
+  const { ids, next } = cutBySize(sized, limit - 1)
   const rows = yield* readWithInputs(sql, org_id, ids)
   const preview: PromotionPreview = {
     ...totals,
     corrections: rows.map((row) => ({ ...toFeedback(row), input: row.input })),
-    next_cursor: next
+    next_cursor: next === null ? null : PreviewCursor.make(`${next}.${totals.feedback_revision}`)
   }
   return {
     isCurrent: rows.length === ids.length && rows.every(({ status }) => status === "staged"),

@@ -1,10 +1,11 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Fiber } from "effect"
+import type { PreviewCursor } from "../../../../src/api/Feedback.ts"
 import type { FeedbackId } from "../../../../src/domain/Ids.ts"
 import { SqlClient } from "effect/sql"
 import { transaction } from "../../../../src/server/store/transaction.ts"
 import { waitForBlockedStatements } from "../../../support/eventually.ts"
-import { createDesk } from "../../../support/feedback.ts"
+import { createDesk, tagOf } from "../../../support/feedback.ts"
 import { service } from "../../../support/service.ts"
 import { sortingExamples } from "../../../support/tasks.ts"
 
@@ -42,34 +43,56 @@ layer(service(), { excludeTestServices: true })("previewPromotion", (it) => {
     })
   )
 
-  it.effect("later pages continue the first one, and show no correction that has left since", () =>
+  it.effect(
+    "later pages continue the first one, and are refused if a correction of theirs has left since",
+    () =>
+      Effect.gen(function* () {
+        const { admin, correct, params, reviewer, run, stage } = yield* createDesk("pages")
+        const ids: Array<FeedbackId> = []
+        for (const text of ["one", "two", "three", "four"])
+          ids.push((yield* stage((yield* correct(yield* run(text), { category: "shipping" })).id)).id)
+        const [, , third] = ids
+        const page = (query: { readonly cursor?: PreviewCursor }) =>
+          reviewer.feedback.previewPromotion({ params, query: { limit: 1, ...query } })
+
+        const first = yield* page({})
+        const later = page({ cursor: first.next_cursor! })
+        yield* stage((yield* correct(yield* run("five"), { category: "shipping" })).id)
+        // Another reviewer's first page is of another set.
+        const other = yield* page({})
+        assert.strictEqual(other.correction_count, 5)
+        const next = yield* later
+        assert.deepStrictEqual(
+          next.corrections.map(({ id }) => id),
+          [third]
+        )
+        assert.strictEqual(next.feedback_revision, first.feedback_revision)
+        assert.strictEqual(next.correction_count, 4)
+
+        yield* admin.feedback.unstage({ params: { id: third! } })
+        assert.strictEqual(yield* tagOf(later), "FEEDBACK_CHANGED")
+      })
+  )
+
+  it.effect("a page of a selection is refused if a correction of it was staged again since the first", () =>
     Effect.gen(function* () {
-      const { admin, correct, params, reviewer, run, stage } = yield* createDesk("pages")
-      const ids: Array<FeedbackId> = []
-      for (const text of ["one", "two", "three", "four"])
-        ids.push((yield* stage((yield* correct(yield* run(text), { category: "shipping" })).id)).id)
-      const [, second, third, fourth] = ids
-      const page = (query: { readonly cursor?: FeedbackId }) =>
-        reviewer.feedback.previewPromotion({ params, query: { limit: 1, ...query } })
-
+      const { correct, params, reviewer, run, stage } = yield* createDesk("pages of a selection")
+      const ids = yield* Effect.forEach(["one", "two"], (text) =>
+        Effect.flatMap(run(text), (trace_id) => correct(trace_id, { category: "shipping" }))
+      )
+      const [one, two] = [yield* stage(ids[0]!.id), yield* stage(ids[1]!.id)]
+      const page = (query: { readonly cursor?: PreviewCursor }) =>
+        reviewer.feedback.previewSelection({
+          params,
+          query: { limit: 1, ...query },
+          payload: { feedback_ids: [one.id, two.id] }
+        })
       const first = yield* page({})
-      yield* stage((yield* correct(yield* run("five"), { category: "shipping" })).id)
-      const next = yield* page({ cursor: fourth! })
-      assert.deepStrictEqual(
-        next.corrections.map(({ id }) => id),
-        [third]
-      )
-      assert.strictEqual(next.feedback_revision, first.feedback_revision)
-      assert.strictEqual(next.correction_count, 4)
-      assert.strictEqual((yield* page({})).correction_count, 5)
-
-      yield* admin.feedback.unstage({ params: { id: third! } })
-      const changed = yield* page({ cursor: fourth! })
-      assert.deepStrictEqual(
-        changed.corrections.map(({ id }) => id),
-        [second]
-      )
-      assert.strictEqual(changed.correction_count, 4)
+      const later = page({ cursor: first.next_cursor! })
+      assert.strictEqual((yield* later).feedback_revision, first.feedback_revision)
+      yield* reviewer.feedback.unstage({ params: { id: one.id } })
+      yield* stage(one.id)
+      assert.strictEqual(yield* tagOf(later), "FEEDBACK_CHANGED")
     })
   )
 
