@@ -417,9 +417,11 @@ export class Checks {
         return
       case "failure": {
         health.failures++
-        // An attempt that began before the cooldown ended is no probe.
-        const begins =
-          health.round === 0 ? health.failures >= failureThreshold : health.until <= attempt.startedAt
+        // An attempt that began before the cooldown ended is no probe, nor one that was loaded before it began: a suspension may lie between.
+        const { delivery, startedAt } = attempt
+        const loadedAt = this.published.get(delivery.delivery_id)?.loadedAt ?? startedAt
+        const isProbe = health.until <= startedAt && health.since + NOTICE_MILLIS < loadedAt
+        const begins = health.round === 0 ? health.failures >= failureThreshold : isProbe
         if (!begins) return
         health.round++
         health.since = now
