@@ -1,5 +1,5 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect, Fiber, Redacted } from "effect"
+import { Effect, Fiber, Layer, Redacted } from "effect"
 import { FetchHttpClient, HttpClient } from "effect/http"
 import { TestClock } from "effect/testing"
 import { connect } from "../../src/client/connect/index.ts"
@@ -151,6 +151,10 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("execute"
           })
         )
       )
+      const client = Client.layerHttp({ url: run.url, key: Redacted.make(run.key) }).pipe(
+        Layer.provide(Layer.effect(HttpClient.HttpClient, stalling)),
+        Layer.provide(FetchHttpClient.layer)
+      )
       yield* Effect.gen(function* () {
         const { execute } = yield* Client
         const fiber = yield* Effect.forkChild(
@@ -172,12 +176,7 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("execute"
         }
         yield* Effect.promise(() => eventually(() => assert.strictEqual(renewals, 2)))
         yield* Fiber.join(fiber)
-      }).pipe(
-        Effect.provide(Client.layerHttp({ url: run.url, key: Redacted.make(run.key) })),
-        Effect.provideServiceEffect(HttpClient.HttpClient, stalling),
-        Effect.provide(FetchHttpClient.layer),
-        Effect.provide(TestClock.layer())
-      )
+      }).pipe(Effect.provide(Layer.merge(client, TestClock.layer())))
       assert.deepStrictEqual(faults, [])
       const [outcome] = yield* Effect.promise(run.outcomes)
       assert.deepInclude(outcome, { status: "succeeded" })
