@@ -32,7 +32,17 @@ const spread = (what: string, values: ReadonlyArray<number>): void =>
 const store = await startStore()
 const url = await store.database("bench_stream")
 const database = ManagedRuntime.make(Database.layer({ url, maxConnections: 2 }))
-const { child: service, ended, key: secret, pid, port } = await startService(url)
+const connections = String(2 * (subscribers + followers))
+const {
+  child: service,
+  ended,
+  key: secret,
+  pid,
+  port
+} = await startService(url, {
+  COUNTERSIGN_CONNECTION_LIMIT: connections,
+  COUNTERSIGN_CONNECTION_LIMIT_PER_ADDRESS: connections
+})
 
 /** Callbacks for the arrival of the next event, by stream. */
 const arrivals = new Map<Socket, (at: number) => void>()
@@ -45,6 +55,7 @@ const subscribe = (number: number): Promise<Socket> =>
       )
     )
     socket.on("error", reject)
+    socket.on("close", () => reject(new Error("a stream was closed before it began")))
     socket.on("data", (data: Buffer) => {
       const at = performance.now()
       if (data.includes("retry: ")) resolve(socket)
