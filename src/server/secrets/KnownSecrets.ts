@@ -2,11 +2,12 @@ import { Array as Arr, Context, Effect, Layer, Redacted, Result, Schema, Semapho
 import { SqlClient } from "effect/sql"
 import { KnownValues } from "../../domain/redaction/Redaction.ts"
 import type { OrgId } from "../../domain/Ids.ts"
-import { readSecretsVersion } from "./secretsVersion.ts"
+import { readSecretsVersions } from "./secretsVersion.ts"
 import { SecretBox } from "./SecretBox.ts"
 import { LruCache } from "../concurrency/LruCache.ts"
 import { compilePolicy, noPolicy } from "../../domain/redaction/RedactionPolicy.ts"
 import { RedactionRules } from "../../domain/redaction/RedactionRules.ts"
+import { makeStatementBatcher } from "../store/makeStatementBatcher.ts"
 import { rowsOf } from "../store/rows.ts"
 import { placeOf, sealedColumns } from "./SecretBox/sealedColumns.ts"
 
@@ -62,6 +63,9 @@ const readPolicy = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, org_id
 const MAX_CACHED_ORGANIZATIONS = 1_000
 const MAX_CACHED_SECRETS = 20_000
 
+/** Calls whose versions one statement reads. */
+const MAX_VERSIONS = 500
+
 /** Organizations whose secrets are read concurrently: one organization may have thousands. */
 const MAX_CONCURRENT_READS = 4
 
@@ -78,7 +82,7 @@ export class KnownSecrets extends Context.Service<
   {
     /**
      * The organization's current secrets, indexed for searching, and its policy. Cached; each call queries only whether
-     * they have changed.
+     * they have changed, together with others.
      */
     readonly forOrg: (org_id: OrgId) => Effect.Effect<KnownValues>
     /** Like `forOrg`, for a caller that has read `secretsVersion` in a statement of its own. */
@@ -122,12 +126,18 @@ export class KnownSecrets extends Context.Service<
           return cached === undefined ? reads.withPermits(1)(read(org_id, version)) : Effect.succeed(cached)
         })
 
+      // On the hot path of sessions: concurrent calls share a statement, which begins after each of them.
+      const readVersion = yield* makeStatementBatcher({
+        sql,
+        maxBatch: MAX_VERSIONS,
+        organizationOf: (org_id: OrgId) => org_id,
+        run: (organizations, org_id) => readSecretsVersions(sql, organizations, org_id)
+      })
+
       return KnownSecrets.of({
         forVersion,
         forOrg: (org_id) =>
-          Effect.flatMap(Effect.orDie(readSecretsVersion(sql, org_id)), (version) =>
-            forVersion(org_id, version)
-          )
+          Effect.flatMap(Effect.orDie(readVersion(org_id)), (version) => forVersion(org_id, version))
       })
     })
   )

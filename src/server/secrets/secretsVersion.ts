@@ -1,6 +1,7 @@
-import { Effect } from "effect"
+import { Array as Arr, Effect } from "effect"
 import { SqlClient, type Statement } from "effect/sql"
 import type { OrgId } from "../../domain/Ids.ts"
+import { textArray } from "../store/pgArrays.ts"
 import { makeLastWrite } from "../store/transaction.ts"
 
 const raise = makeLastWrite("secret_changes", (org_id) =>
@@ -30,8 +31,20 @@ export const secretsVersion = (sql: SqlClient.SqlClient, org_id: OrgId | Stateme
   coalesce((SELECT change_count FROM secret_changes WHERE org_id = ${org_id}), 0)::text
 `
 
-/** Reads the version of the organization's secrets. */
-export const readSecretsVersion = Effect.fnUntraced(function* (sql: SqlClient.SqlClient, org_id: OrgId) {
-  const rows = yield* sql<{ readonly version: string }>`SELECT ${secretsVersion(sql, org_id)} AS version`
-  return rows[0]?.version ?? ""
-})
+/** Reads the versions of the secrets of organizations, in their order. `org_id`: the only one, on a cluster. */
+export const readSecretsVersions = (
+  sql: SqlClient.SqlClient,
+  organizations: ReadonlyArray<OrgId>,
+  org_id: OrgId | undefined
+) =>
+  Effect.map(
+    sql<{ readonly org_id: string; readonly version: string }>`
+      SELECT org_id, change_count::text AS version
+      FROM secret_changes
+      WHERE ${org_id === undefined ? sql`org_id = ANY(${textArray(Arr.dedupe(organizations))}::text[])` : sql`org_id = ${org_id}`}
+    `,
+    (rows) => {
+      const versions = new Map(rows.map((row) => [row.org_id, row.version]))
+      return organizations.map((one) => versions.get(one) ?? "0")
+    }
+  )

@@ -2,7 +2,7 @@ import { assert, describe, it, layer } from "@effect/vitest"
 import { Deferred, Effect, Fiber } from "effect"
 import { SqlClient } from "effect/sql"
 import { OrgId } from "../../../src/domain/Ids.ts"
-import { raiseSecretsVersion, readSecretsVersion } from "../../../src/server/secrets/secretsVersion.ts"
+import { raiseSecretsVersion, readSecretsVersions } from "../../../src/server/secrets/secretsVersion.ts"
 import { sealedColumns } from "../../../src/server/secrets/SecretBox/sealedColumns.ts"
 import { atomic, atomicWithoutRetry } from "../../../src/server/store/transaction.ts"
 import { waitForBlockedStatements } from "../../support/eventually.ts"
@@ -14,20 +14,22 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("secretsVersion", (i
     Effect.gen(function* () {
       const sql = yield* SqlClient.SqlClient
       const [org_id, other] = [yield* OrgId.generate, yield* OrgId.generate]
-      const before = yield* readSecretsVersion(sql, org_id)
+      const readVersion = (one: OrgId) =>
+        Effect.map(readSecretsVersions(sql, [one], undefined), ([version]) => version)
+      const before = yield* readVersion(org_id)
       yield* atomic(sql)(
         Effect.gen(function* () {
           yield* raiseSecretsVersion(org_id)
           yield* raiseSecretsVersion(org_id)
           // Not before: the row would stay locked during the rest of the transaction.
-          assert.strictEqual(yield* readSecretsVersion(sql, org_id), before)
+          assert.strictEqual(yield* readVersion(org_id), before)
         })
       )
-      const first = yield* readSecretsVersion(sql, org_id)
+      const first = yield* readVersion(org_id)
       assert.notStrictEqual(first, before)
       yield* atomic(sql)(raiseSecretsVersion(org_id))
-      assert.notInclude([before, first], yield* readSecretsVersion(sql, org_id))
-      assert.strictEqual(yield* readSecretsVersion(sql, other), before)
+      assert.notInclude([before, first], yield* readVersion(org_id))
+      assert.strictEqual(yield* readVersion(other), before)
     })
   )
 
