@@ -5,7 +5,7 @@ import path from "node:path"
 import { fileURLToPath } from "node:url"
 import { promisify } from "node:util"
 import { brotliCompress, constants } from "node:zlib"
-import { defineConfig, type Plugin } from "vite"
+import { defineConfig, type Plugin, Visitor } from "vite"
 
 const brotli = promisify(brotliCompress)
 
@@ -103,6 +103,36 @@ const webManifest: Plugin = {
   }
 }
 
+/** The calls that annotate a schema or an endpoint. */
+const ANNOTATE = /^(?:annotate|annotateKey|annotations)$/
+
+/**
+ * Empties the descriptions of the API's schemas and operations, a tenth of the app's script: only the OpenAPI document shows them, which
+ * the service writes.
+ */
+const dropDescriptions: Plugin = {
+  name: "countersign:drop-descriptions",
+  transform: {
+    filter: { id: /\/src\/(?:api|domain)\// },
+    handler(code) {
+      const texts: Array<{ readonly start: number; readonly end: number }> = []
+      new Visitor({
+        CallExpression({ arguments: [options], callee }) {
+          if (callee.type !== "MemberExpression" || callee.property.type !== "Identifier") return
+          if (!ANNOTATE.test(callee.property.name) || options?.type !== "ObjectExpression") return
+          for (const property of options.properties) {
+            if (property.type !== "Property" || property.key.type !== "Identifier") continue
+            if (/^(?:description|summary)$/.test(property.key.name)) texts.push(property)
+          }
+        }
+      }).visit(this.parse(code))
+      texts.sort((one, other) => one.start - other.start)
+      const parts = texts.map(({ start }, index) => code.slice(texts[index - 1]?.end ?? 0, start))
+      return [...parts, code.slice(texts.at(-1)?.end ?? 0)].join('description: ""')
+    }
+  }
+}
+
 /** Writes each file that compresses well also as `.br`, which the service sends to browsers. */
 const compressFiles: Plugin = {
   name: "countersign:compress-files",
@@ -122,7 +152,7 @@ const compressFiles: Plugin = {
 export default defineConfig({
   root: path.join(root, "src", "console"),
   base: "/console/",
-  plugins: [react(), preloadApp, webManifest, compressFiles],
+  plugins: [react(), dropDescriptions, preloadApp, webManifest, compressFiles],
   cacheDir: path.join(root, "node_modules", ".cache", "vite"),
   build: {
     emptyOutDir: true,
@@ -143,7 +173,7 @@ export default defineConfig({
             },
             {
               name: "parts",
-              test: /src\/console\/ui\/(?!Dialog|Confirm|Secret|charts|batch|code)/,
+              test: /src\/console\/ui\/(?!Dialog|Confirm|Secret|charts|batch|code|firstRecord\/|schemaForm)/,
               priority: 1
             }
           ]

@@ -1,7 +1,7 @@
-import { Schema } from "effect"
+import type { Schema } from "effect"
 import type { OpenApi } from "effect/http-api"
-import { record, SCHEMAS } from "./openApiDocument/node.ts"
-import { DEFAULT_LIMIT, MAX_LIMIT, page, pageQuery } from "./Pagination.ts"
+import { SCHEMAS } from "./openApiDocument/node.ts"
+import { DEFAULT_LIMIT, MAX_LIMIT, pageQuery } from "./Pagination.ts"
 
 type Transform = NonNullable<Parameters<typeof OpenApi.annotations>[0]["transform"]>
 
@@ -17,8 +17,14 @@ export const linesQuery = <S extends Schema.Codec<string, string>>(id: S) => {
 }
 
 /**
+ * The member of a schema that stands for a page of lines until `openApiDocument` writes the page. Its value has the member of the items,
+ * their order and the schema of a line.
+ */
+export const PAGE_OF_LINES = "x-page-of-lines"
+
+/**
  * Describes the response of an operation that streams JSON Lines: the library's description is that of any stream. With
- * `accept: application/json` the response is a page, whose items are under \`noun\`, or what \`json\` describes.
+ * `accept: application/json` the response is a page, whose items are under `noun`, or what `json` describes.
  */
 export const describeLines =
   (
@@ -28,7 +34,10 @@ export const describeLines =
   (operation) => {
     const { "200": streamed, ...others } = operation["responses"] ?? {}
     const { schema: line } = streamed.content["application/x-ndjson"]
-    const schema = "noun" in json ? pageOf(json, line) : { $ref: SCHEMAS + json.component }
+    const schema =
+      "noun" in json
+        ? { [PAGE_OF_LINES]: { order: "newest", ...json, line } }
+        : { $ref: SCHEMAS + json.component }
     // Generators of code take the first type.
     const content = { "application/json": { schema }, ...streamed.content }
     return {
@@ -37,24 +46,3 @@ export const describeLines =
       responses: { "200": { ...streamed, content, description }, ...others }
     }
   }
-
-/** The schema of a page of lines. */
-const pageOf = (
-  { noun, order = "newest" }: { readonly noun: string; readonly order?: "newest" | "oldest" },
-  line: unknown
-): object => {
-  const schema = record(Schema.toJsonSchemaDocument(page(noun, Schema.Null, Schema.String)).schema)
-  const properties = record(schema["properties"])
-  return {
-    ...schema,
-    description: `One page, ${order} first.`,
-    properties: {
-      ...properties,
-      [noun]: {
-        ...record(properties[noun]),
-        description: `The items of this page, ${order} first.`,
-        items: line
-      }
-    }
-  }
-}

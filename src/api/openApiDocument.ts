@@ -3,6 +3,7 @@ import { HttpApi, type HttpApiEndpoint, OpenApi } from "effect/http-api"
 import { MAX_STEP_WAIT_SECONDS } from "./AgentSessions.ts"
 import { Api } from "./Api.ts"
 import { scopesOf } from "./Authorization.ts"
+import { PAGE_OF_LINES } from "./describeLines.ts"
 import { EndUserFeedbackApi } from "./EndUserFeedback.ts"
 import { schemaExamples } from "./examples.ts"
 import {
@@ -33,7 +34,7 @@ import { MIN_LOWER_BOUND_LIMITS } from "./Reviewers.ts"
 import { DEFAULT_TERMS } from "../domain/approvals/Reviewer.ts"
 import { DEFAULT_QUALITY_DAYS } from "./Feedback.ts"
 import { DEFAULT_HOOK_WAIT_SECONDS, MAX_HOOK_WAIT_SECONDS } from "./Hooks.ts"
-import { DEFAULT_LIMIT, MAX_LIMIT, NUMBER_CURSOR } from "./Pagination.ts"
+import { DEFAULT_LIMIT, MAX_LIMIT, NUMBER_CURSOR, page } from "./Pagination.ts"
 import { webhookDocs, webhookSchemas } from "./webhookDocs.ts"
 
 /** The generator knows no component that only a transform refers to. */
@@ -45,6 +46,27 @@ const ruleTestReport = rebuild(
 
 /** Every operation, by an API key or by a feedback token. */
 const DocumentedApi = Api.addHttpApi(EndUserFeedbackApi)
+
+/** The schema of a page of lines in place of what `describeLines` left for it. */
+const writePage = (node: Node): Node => {
+  if (!(PAGE_OF_LINES in node)) return node
+  const { line, noun, order } = record(node[PAGE_OF_LINES])
+  const name = String(noun)
+  const schema = record(Schema.toJsonSchemaDocument(page(name, Schema.Null, Schema.String)).schema)
+  const properties = record(schema["properties"])
+  return {
+    ...schema,
+    description: `One page, ${order} first.`,
+    properties: {
+      ...properties,
+      [name]: {
+        ...record(properties[name]),
+        description: `The items of this page, ${order} first.`,
+        items: line
+      }
+    }
+  }
+}
 
 /** The page schemas of a document's paths, by name. */
 const pagesIn = (value: unknown): Readonly<Record<string, Node>> => {
@@ -76,7 +98,8 @@ const pageName = ({ properties }: Node): string | undefined => {
  */
 export const openApiDocument = (): OpenApi.OpenAPISpec => {
   const generated = OpenApi.fromApi(DocumentedApi)
-  const renamed = record(rename({ schemas: generated.components.schemas, paths: generated.paths }))
+  const paged = rebuild(generated.paths, writePage)
+  const renamed = record(rename({ schemas: generated.components.schemas, paths: paged }))
   const parts = record(withoutCopies(renamed, record(simplify(renamed["schemas"], refer))))
   const named = mapKeys(record(simplify(parts["schemas"], refer)), componentName)
   const problems = mapValues(

@@ -1,23 +1,18 @@
-import { Context, Effect, Layer, Redacted, Stream, Tracer } from "effect"
-import { SecureRandom } from "effect/crypto"
-import { FetchHttpClient, HttpClient, HttpClientRequest, type HttpClientResponse } from "effect/http"
-import { HttpApiClient, type HttpApiEndpoint, HttpApiMiddleware } from "effect/http-api"
-import { Api } from "../api/Api.ts"
+import { Context, Effect, Layer, Redacted } from "effect"
+import { FetchHttpClient, HttpClient, HttpClientRequest } from "effect/http"
+import { HttpApiMiddleware } from "effect/http-api"
 import { Authentication } from "../api/Authorization.ts"
-import { Idempotent, RepeatableByKey } from "../api/Middleware.ts"
 import type { ApprovalSnapshot, SessionEvent } from "../api/SessionStream.ts"
 import type { EffectCalls } from "./Call.ts"
-import { apiKey, baseUrl, type ClientOptions } from "./ClientOptions.ts"
+import { apiKey } from "./ClientOptions.ts"
 import { changeOf, makeApprovalWaits } from "./connect/approvalWaits.ts"
 import { makeFollower } from "./connect/sessionEvents.ts"
 import { type Execute, type Govern, makeExecute, makeGovern } from "./govern.ts"
-import { hideFailedRequest, hideRequest, type RequestError } from "./hideRequest.ts"
-import { type RetryOptions, withRetries } from "./retry.ts"
-import { RUN_TIMEOUT } from "./retryPolicy.ts"
-import { makeStream, type OpenStream, type StreamEvents } from "./stream.ts"
+import { type CallsOptions, makeCalls } from "./makeCalls.ts"
+import { makeStream, type StreamEvents } from "./stream.ts"
 
 /** The service and the API key of a client. Both default to the variables `COUNTERSIGN_URL` and `COUNTERSIGN_KEY`. */
-export interface ClientLayerOptions extends Pick<ClientOptions, "url">, RetryOptions {
+export interface ClientLayerOptions extends CallsOptions {
   /** An API key. It is sent to this service only: redirects are not followed. */
   readonly key?: string | Redacted.Redacted
 }
@@ -57,39 +52,10 @@ export class Client extends Context.Service<Client, ClientCalls>()("countersign/
     options: ClientLayerOptions = {}
   ): Layer.Layer<Client, never, HttpClient.HttpClient> =>
     Layer.effect(Client, make(options)).pipe(Layer.provide(authenticated(options.key)))
-
-  /** A client without an API key, for an `HttpClient` that authenticates by itself, as a browser does with a cookie. */
-  static readonly layerKeyless = (
-    options: Omit<ClientLayerOptions, "key">
-  ): Layer.Layer<Client, never, HttpClient.HttpClient> =>
-    Layer.effect(Client, make(options)).pipe(Layer.provide(unauthenticated))
 }
 
-const make = Effect.fnUntraced(function* (options: Omit<ClientLayerOptions, "key">) {
-  const url = yield* Effect.sync(() => baseUrl(options.url))
-  const http = yield* HttpClient.HttpClient
-  const connected = (waits: RetryOptions) =>
-    http.pipe(
-      withRetries(waits),
-      HttpClient.mapRequest(HttpClientRequest.prependUrl(url)),
-      HttpClient.transform(withoutLostParent)
-    )
-  const derived = yield* HttpApiClient.makeWith(Api, { httpClient: connected(options) })
-  const run = yield* HttpApiClient.endpoint(Api, {
-    httpClient: connected({ ...options, timeout: options.timeout ?? RUN_TIMEOUT }),
-    group: "tasks",
-    endpoint: "run"
-  })
-  const calls = withDefaults({ ...derived, tasks: { ...derived.tasks, run } })
-  const open: OpenStream = (id, after) =>
-    derived.sessions
-      .stream({
-        params: { id },
-        headers: {},
-        query: after === undefined ? {} : { after },
-        responseMode: "response-only"
-      })
-      .pipe(Effect.mapError(hideFailedRequest("stream")))
+const make = Effect.fnUntraced(function* (options: CallsOptions) {
+  const { calls, open } = yield* makeCalls(options)
   const follower = makeFollower<SessionEvent>()
   const waits = makeApprovalWaits(follower, changeOf<ApprovalSnapshot>)
   const govern = makeGovern({ ...calls.sessions, ...calls.approvals }, waits, open)
@@ -100,14 +66,6 @@ const make = Effect.fnUntraced(function* (options: Omit<ClientLayerOptions, "key
     execute: makeExecute(govern, calls.sessions)
   }
 })
-
-/** Without a tracing backend, spans are not exported: a server must not link its own to them. */
-const withoutLostParent = <A, E, R>(send: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-  Effect.flatMap(Effect.tracer, (tracer) =>
-    tracer === Tracer.nativeTracer
-      ? Effect.provideService(send, HttpClient.TracerPropagationEnabled, false)
-      : send
-  )
 
 /** The key must not reach another host, and browser cookies must not reach the service. */
 const fetchDefaults = Layer.succeed(FetchHttpClient.RequestInit, {
@@ -129,93 +87,3 @@ const authenticated = (key: string | Redacted.Redacted | undefined) =>
       )
     })
   )
-
-const unauthenticated = HttpApiMiddleware.layerClient(Authentication, ({ next, request }) => next(request))
-
-/**
- * Fills in omitted parts of the input, which the derived client requires even if empty, and the idempotency keys of
- * creating calls. Replaces the errors that hold a request.
- */
-const withDefaults = (derived: object): EffectCalls =>
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the same groups and methods as the derived client's, whose types `EffectCalls` is made from
-  mapCalls(derived, (call, { annotations, middlewares }, group, name) => {
-    const operation = `${group}.${name}`
-    const isRepeatable = middlewares.has(Idempotent) || Context.get(annotations, RepeatableByKey)
-    const headers = isRepeatable ? newIdempotencyKey : noHeaders
-    const decode = decoderOf(group, name)
-    return (input?: Input) =>
-      Effect.suspend(() =>
-        asResponse(
-          call({
-            query: {},
-            ...input,
-            payload: input?.payload ?? {},
-            headers: { ...headers(), ...input?.headers },
-            responseMode: "response-only"
-          })
-        )
-      ).pipe(
-        Effect.mapError(hideFailedRequest(operation)),
-        Effect.flatMap((response) => {
-          const hide = hideRequest(operation, response)
-          return Effect.map(Effect.mapError(decode(response), hide), (result) =>
-            Stream.isStream(result) ? Stream.mapError(result, hide) : result
-          )
-        })
-      )
-  }) as EffectCalls
-
-/** The library decodes the responses of one operation. */
-const decoderOf = (
-  group: string,
-  endpoint: string
-): ((response: HttpClientResponse.HttpClientResponse) => Effect.Effect<unknown, unknown>) =>
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the names come from the contract; the types of one operation stand for all
-  HttpApiClient.decodeResponse(Api, { group, endpoint } as { group: "sessions"; endpoint: "get" })
-
-type Input = { readonly headers?: object; readonly payload?: unknown }
-
-/**
- * Generates the idempotency key of one call, shared by its attempts. Node 18 has no random bytes without an import: calls there are not
- * retried.
- */
-const newIdempotencyKey = () =>
-  "crypto" in globalThis ? { "idempotency-key": SecureRandom.uuidV4Unsafe() } : {}
-
-const noHeaders = () => ({})
-
-/** Types the result of a method of the derived client in the mode `response-only`. */
-const asResponse = (answer: unknown) =>
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- every one of them answers with such an effect, which needs nothing
-  answer as Effect.Effect<HttpClientResponse.HttpClientResponse, RequestError>
-
-type AnyCall = (input?: object) => unknown
-
-/** Replaces each method of the groups, given the method, its endpoint, and the names of its group and itself. */
-const mapCalls = (
-  groups: object,
-  change: (
-    call: (input: object) => unknown,
-    endpoint: HttpApiEndpoint.Top,
-    group: string,
-    name: string
-  ) => AnyCall
-): Record<string, Record<string, AnyCall>> =>
-  Object.fromEntries(
-    Object.entries(contract).map(([group, { endpoints }]) => {
-      const calls: Readonly<Record<string, (input: object) => unknown>> = Reflect.get(groups, group)
-      return [
-        group,
-        Object.fromEntries(
-          Object.entries(endpoints).flatMap(([name, endpoint]) => {
-            const call = calls[name]
-            return call === undefined ? [] : [[name, change(call, endpoint, group, name)]]
-          })
-        )
-      ]
-    })
-  )
-
-const contract: Readonly<
-  Record<string, { readonly endpoints: Readonly<Record<string, HttpApiEndpoint.Top>> }>
-> = Api.groups

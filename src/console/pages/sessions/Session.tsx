@@ -1,13 +1,15 @@
 import { Option, Schema, Stream } from "effect"
 import { AsyncResult, Atom } from "effect/reactivity"
 import type { SessionEvent } from "../../../api/SessionStream.ts"
+import { makeFollower } from "../../../client/connect/sessionEvents.ts"
+import { makeStream } from "../../../client/stream.ts"
 import type { AgentSession } from "../../../domain/approvals/AgentSession.ts"
 import { SessionId } from "../../../domain/Ids.ts"
 import { usePageTitle } from "../../app/PageTitle.tsx"
 import { Link } from "../../app/router.tsx"
 import type { PageProps } from "../../app/routes.ts"
 import { refresh, useAtomValue } from "../../state/atoms.ts"
-import { apiClient } from "../../state/apiClient.ts"
+import { apiClient, openStream } from "../../state/apiClient.ts"
 import { useCan, useSession } from "../../state/session.ts"
 import { Badge } from "../../ui/Badge.tsx"
 import { CopyableId } from "../../ui/CopyButton.tsx"
@@ -30,10 +32,12 @@ const sessionAtom = Atom.family((id: SessionId) => Atom.make(apiClient.sessions.
 /** The most events that the page keeps. */
 const MAX_EVENTS = 5_000
 
+const stream = makeStream(makeFollower<SessionEvent>(), openStream)
+
 /** A session's events, replayed from the start and then live. */
 const eventsAtom = Atom.family((id: SessionId) =>
   Atom.make(
-    apiClient.stream(id).pipe(
+    stream(id).pipe(
       // Batches the replay of a long session into few updates.
       Stream.groupedWithin(500, "30 millis"),
       Stream.scan(
