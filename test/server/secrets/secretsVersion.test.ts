@@ -33,6 +33,22 @@ layer(TestDatabase.layerSql, { excludeTestServices: true })("secretsVersion", (i
     })
   )
 
+  it.effect("one statement reads the versions of several organizations, each in its place", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const [never, once, twice] = [yield* OrgId.generate, yield* OrgId.generate, yield* OrgId.generate]
+      for (const org_id of [twice, once, twice]) yield* atomic(sql)(raiseSecretsVersion(org_id))
+      assert.deepStrictEqual(yield* readSecretsVersions(sql, [twice, never, once, twice], undefined), [
+        "2",
+        "0",
+        "1",
+        "2"
+      ])
+      // On a cluster, each statement names its organization.
+      assert.deepStrictEqual(yield* readSecretsVersions(sql, [once, once], once), ["1", "1"])
+    })
+  )
+
   it.effect(
     "two transactions that change secrets of one organization concurrently both raise its version",
     () =>

@@ -1,5 +1,6 @@
 import { findApiKeys } from "../../identity/ApiKeyFormat.ts"
 import { decodeBase64Runs, decodeHexRuns, MAX_LAYERS } from "./decodeBase64Runs.ts"
+import { isOrdinary } from "./findSecrets.ts"
 import { findSecretKinds } from "./findSecretKinds.ts"
 import type { KnownValues } from "./KnownValues.ts"
 import { joinLines, normalizeText, type TextView } from "./TextView.ts"
@@ -9,6 +10,8 @@ import { joinLines, normalizeText, type TextView } from "./TextView.ts"
  * characters. What only its surroundings or its randomness make a secret does not count, so that no ordinary name does.
  */
 export const containsCredential = (text: string, known: KnownValues, layer = 0): boolean =>
+  // Nearly every name is ordinary.
+  !isOrdinary(text, known) &&
   viewsOf(text).some(
     (view) =>
       known.find(view).length > 0 ||
