@@ -12,14 +12,7 @@ import { JsonValue } from "../domain/json/JsonValue.ts"
 import { ClaimId, SessionId, StepId, TaskId } from "../domain/Ids.ts"
 import { ClaimMismatch, StepAlreadyClaimed } from "./ApprovalProblems.ts"
 import { Authentication, requires, requiresEither } from "./Authorization.ts"
-import {
-  BodyLimit,
-  CredentialFree,
-  Idempotent,
-  idempotencyHeaders,
-  RepeatableByKey,
-  RequestBody
-} from "./Middleware.ts"
+import { BodyLimit, Idempotent, idempotencyHeaders, RepeatableByKey, RequestBody } from "./Middleware.ts"
 import { listOrder, searchWords } from "./listQuery.ts"
 import { numberCursor, page, pageQuery } from "./Pagination.ts"
 import {
@@ -182,7 +175,6 @@ export class AgentSessionsApi extends HttpApiGroup.make("sessions")
       error: [NotFound, LimitReached]
     })
       .middleware(Idempotent)
-      .middleware(CredentialFree)
       .middleware(requires("sessions.write"))
       .annotateMerge(
         OpenApi.annotations({

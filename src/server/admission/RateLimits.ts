@@ -214,8 +214,9 @@ export const rateLimitExceeded = ({ by, waitMillis }: NonNullable<Quota["refused
 
 /** The network of a client: the whole IPv4 address, or the first 64 bits of an IPv6 address, which one customer usually has. */
 const networkOf = (address: string): string => {
-  const ip = NetAddress.ipFromString(address)
-  return Result.isFailure(ip) || NetAddress.isIpv4Address(ip.success) || NetAddress.isIpv4Mapped(ip.success)
+  if (!address.includes(":")) return address
+  const ip = NetAddress.ipv6FromString(address)
+  return Result.isFailure(ip) || NetAddress.isIpv4Mapped(ip.success)
     ? address
     : Buffer.from(NetAddress.ipv6ToOctets(ip.success).slice(0, 8)).toString("hex")
 }

@@ -6,6 +6,7 @@ import type { PageRequest } from "../../api/Pagination.ts"
 import { notFound } from "../../api/notFound.ts"
 import {
   type InsufficientScope,
+  type InvalidRequest,
   LimitReached,
   type NotFound,
   type SessionOfAnotherKey
@@ -44,6 +45,8 @@ import {
 } from "./Sessions/rows.ts"
 import { requireTask } from "../tasks/requireTask.ts"
 import { Spans } from "../telemetry/Spans.ts"
+import { KnownSecrets } from "../secrets/KnownSecrets.ts"
+import { refuseCredentials } from "../secrets/refuseCredentials.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { makeStatementBatcher } from "../store/makeStatementBatcher.ts"
 
@@ -57,10 +60,10 @@ const INSERT_BATCH = 64
 export class Sessions extends Context.Service<
   Sessions,
   {
-    /** Opens a session, within the organization's limit of open ones. */
+    /** Opens a session, within the organization's limit of open ones. Its metadata must not contain a known credential. */
     readonly create: (
       input: NewAgentSession
-    ) => Effect.Effect<AgentSession, NotFound | LimitReached, Authorized<"sessions.write">>
+    ) => Effect.Effect<AgentSession, InvalidRequest | NotFound | LimitReached, Authorized<"sessions.write">>
     /** Lists sessions, newest first. */
     readonly list: (
       request: PageRequest<SessionId> & AgentSessionFilter
@@ -93,6 +96,7 @@ export class Sessions extends Context.Service<
       const spans = yield* Spans
       const events = yield* SessionEvents
       const facts = yield* SessionFacts
+      const secrets = yield* KnownSecrets
 
       const { openSessions } = yield* OrganizationLimits
       const use = yield* LimitUse
@@ -118,18 +122,30 @@ export class Sessions extends Context.Service<
         sql,
         maxBatch: INSERT_BATCH,
         organizationOf: ({ org_id }: NewSessionRow) => org_id,
-        run: (rows) =>
-          insertSessions(sql, rows).pipe(
-            Effect.andThen(
-              sql.afterCommit(
-                Effect.sync(() => {
-                  for (const { metadata, org_id } of rows)
+        run: (rows, org_id) =>
+          Effect.tap(insertSessions(sql, rows, org_id), (inserted) =>
+            sql.afterCommit(
+              Effect.sync(() => {
+                rows.forEach(({ metadata, org_id }, index) => {
+                  if (inserted[index] === true)
                     usage.add(org_id, { bytes: rowBytes.session + Buffer.byteLength(metadata) })
                 })
-              )
-            ),
-            Effect.as(rows)
+              })
+            )
           )
+      })
+
+      /**
+       * Inserts a session whose metadata has no credential. The statement compares the version of the secrets, so that the usual request
+       * does not read it before.
+       */
+      const insertChecked = Effect.fnUntraced(function* (org_id: OrgId, session: AgentSession) {
+        const members = [{ pointer: "#/metadata", value: session.metadata }]
+        const row = { org_id, session, metadata: JSON.stringify(session.metadata) }
+        for (let version = yield* secrets.lastVersion(org_id); ; version = yield* secrets.version(org_id)) {
+          yield* refuseCredentials(members, yield* secrets.forVersion(org_id, version))
+          if (yield* Effect.orDie(insert({ ...row, secrets_version: version }))) return
+        }
       })
 
       /** Makes the outcome of the session's steps unknown that are still claimed: none is accepted any more. Its row is locked. */
@@ -184,7 +200,7 @@ export class Sessions extends Context.Service<
             shared: input.shared ?? false,
             closed_at: null
           }
-          yield* Effect.orDie(insert({ org_id, session, metadata: JSON.stringify(session.metadata) }))
+          yield* insertChecked(org_id, session)
           if (!(yield* isInTransaction)) {
             const { created_by, shared } = session
             facts.add(session.session_id, { org_id, task_id, created_by, makers: keyMakers, shared })

@@ -85,8 +85,12 @@ export class KnownSecrets extends Context.Service<
      * they have changed, together with others.
      */
     readonly forOrg: (org_id: OrgId) => Effect.Effect<KnownValues>
-    /** Like `forOrg`, for a caller that has read `secretsVersion` in a statement of its own. */
+    /** Like `forOrg`, for a caller that has read `secretsVersion` in a statement of its own, or compares it in one. */
     readonly forVersion: (org_id: OrgId, version: string) => Effect.Effect<KnownValues>
+    /** The current version. */
+    readonly version: (org_id: OrgId) => Effect.Effect<string>
+    /** The version that was seen last on this replica, which may have changed. Without any, the current one. */
+    readonly lastVersion: (org_id: OrgId) => Effect.Effect<string>
   }
 >()("countersign/server/secrets/KnownSecrets") {
   static readonly layer = Layer.effect(
@@ -126,7 +130,7 @@ export class KnownSecrets extends Context.Service<
           return cached === undefined ? reads.withPermits(1)(read(org_id, version)) : Effect.succeed(cached)
         })
 
-      // On the hot path of sessions: concurrent calls share a statement, which begins after each of them.
+      // Concurrent calls share a statement, which begins after each of them.
       const readVersion = yield* makeStatementBatcher({
         sql,
         maxBatch: MAX_VERSIONS,
@@ -134,10 +138,16 @@ export class KnownSecrets extends Context.Service<
         run: (organizations, org_id) => readSecretsVersions(sql, organizations, org_id)
       })
 
+      const version = (org_id: OrgId) => Effect.orDie(readVersion(org_id))
       return KnownSecrets.of({
         forVersion,
-        forOrg: (org_id) =>
-          Effect.flatMap(Effect.orDie(readVersion(org_id)), (version) => forVersion(org_id, version))
+        version,
+        lastVersion: (org_id) =>
+          Effect.suspend(() => {
+            const entry = cache.get(org_id)
+            return entry === undefined ? version(org_id) : Effect.succeed(entry.version)
+          }),
+        forOrg: (org_id) => Effect.flatMap(version(org_id), (current) => forVersion(org_id, current))
       })
     })
   )
@@ -148,7 +158,8 @@ export class KnownSecrets extends Context.Service<
     Effect.map(SqlClient.SqlClient, (sql) => {
       const forOrg = (org_id: OrgId) =>
         Effect.map(Effect.orDie(readPolicy(sql, org_id)), (policy) => new KnownValues([], policy))
-      return KnownSecrets.of({ forOrg, forVersion: forOrg })
+      const version = () => Effect.succeed("")
+      return KnownSecrets.of({ forOrg, forVersion: forOrg, version, lastVersion: version })
     })
   )
 }

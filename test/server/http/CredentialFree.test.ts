@@ -57,6 +57,23 @@ layer(service(), { excludeTestServices: true })("CredentialFree", (it) => {
       })
   )
 
+  it.effect("a credential that was added since the last session is refused in the next", () =>
+    Effect.gen(function* () {
+      const { client } = yield* Countersign
+      const admin = yield* client({}, "newest credential")
+      const create = (note: string) => admin.sessions.create({ payload: { metadata: { note } } })
+      // A secret of no recognizable kind, which only its place shows to be one.
+      const value = "Aunt Agatha keeps bees"
+      yield* create(value)
+      yield* admin.telemetryDestinations.create({
+        payload: { url: "https://93.184.215.14/v1/traces", headers: { "x-collector": value } }
+      })
+      assert.deepStrictEqual(pointersOf(yield* Effect.flip(create(value))), ["#/metadata"])
+      yield* create("ordinary")
+      assert.lengthOf((yield* admin.sessions.list()).sessions, 2)
+    })
+  )
+
   it.effect("a credential is refused however it is encoded", () =>
     Effect.gen(function* () {
       const { client, key } = yield* Countersign

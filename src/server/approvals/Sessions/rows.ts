@@ -6,6 +6,7 @@ import type { AgentSession } from "../../../domain/approvals/AgentSession.ts"
 import { KeyId, type OrgId, SessionId, TaskId, TraceId } from "../../../domain/Ids.ts"
 import { JsonValue } from "../../../domain/json/JsonValue.ts"
 import { TimestampFromDate } from "../../../domain/Time.ts"
+import { secretsVersion } from "../../secrets/secretsVersion.ts"
 import { boolArray, textArray, timestamptzArray } from "../../store/pgArrays.ts"
 import { lockOnNode } from "../../store/Cluster.ts"
 import { findMatches } from "../../store/findMatches.ts"
@@ -46,31 +47,51 @@ const toSession = (row: typeof SessionRow.Type): AgentSession => ({
   closed_at: row.closed_at
 })
 
-/** A new session, and its metadata as JSON text. */
+/** A new session, its metadata as JSON text, and the version of the secrets with which the metadata was compared. */
 export interface NewSessionRow {
   readonly org_id: OrgId
   readonly session: AgentSession
   readonly metadata: string
+  readonly secrets_version: string
 }
 
-/** Inserts sessions in one statement. */
-export const insertSessions = (sql: SqlClient.SqlClient, rows: ReadonlyArray<NewSessionRow>) => sql`
-  INSERT INTO agent_sessions (
-    org_id, session_id, task_id, trace_id, metadata, created_at, created_by_id, created_by_name, shared
+/**
+ * Inserts sessions in one statement, except those whose organization's secrets have another version. Returns for each whether it was
+ * inserted. `org_id`: the only organization, on a cluster.
+ */
+export const insertSessions = (
+  sql: SqlClient.SqlClient,
+  rows: ReadonlyArray<NewSessionRow>,
+  org_id: OrgId | undefined
+) =>
+  Effect.map(
+    sql<{ readonly session_id: string }>`
+      INSERT INTO agent_sessions (
+        org_id, session_id, task_id, trace_id, metadata, created_at, created_by_id, created_by_name, shared
+      )
+      SELECT org_id, session_id, task_id, trace_id, metadata::json, created_at, created_by_id, created_by_name, shared
+      FROM unnest(
+        ${textArray(rows.map((row) => row.org_id))}::text[],
+        ${textArray(rows.map(({ session }) => session.session_id))}::text[],
+        ${textArray(rows.map(({ session }) => session.task_id))}::text[],
+        ${textArray(rows.map(({ session }) => session.trace_id))}::text[],
+        ${textArray(rows.map(({ metadata }) => metadata))}::text[],
+        ${timestamptzArray(rows.map(({ session }) => session.created_at))}::timestamptz[],
+        ${textArray(rows.map(({ session }) => session.created_by.id))}::text[],
+        ${textArray(rows.map(({ session }) => session.created_by.name))}::text[],
+        ${boolArray(rows.map(({ session }) => session.shared))}::boolean[],
+        ${textArray(rows.map(({ secrets_version }) => secrets_version))}::text[]
+      ) AS r (
+        org_id, session_id, task_id, trace_id, metadata, created_at, created_by_id, created_by_name, shared, secrets_version
+      )
+      WHERE secrets_version = ${secretsVersion(sql, org_id ?? sql.literal("r.org_id"))}
+      RETURNING session_id
+    `,
+    (inserted) => {
+      const ids = new Set(inserted.map(({ session_id }) => session_id))
+      return rows.map(({ session }) => ids.has(session.session_id))
+    }
   )
-  SELECT org_id, session_id, task_id, trace_id, metadata::json, created_at, created_by_id, created_by_name, shared
-  FROM unnest(
-    ${textArray(rows.map(({ org_id }) => org_id))}::text[],
-    ${textArray(rows.map(({ session }) => session.session_id))}::text[],
-    ${textArray(rows.map(({ session }) => session.task_id))}::text[],
-    ${textArray(rows.map(({ session }) => session.trace_id))}::text[],
-    ${textArray(rows.map(({ metadata }) => metadata))}::text[],
-    ${timestamptzArray(rows.map(({ session }) => session.created_at))}::timestamptz[],
-    ${textArray(rows.map(({ session }) => session.created_by.id))}::text[],
-    ${textArray(rows.map(({ session }) => session.created_by.name))}::text[],
-    ${boolArray(rows.map(({ session }) => session.shared))}::boolean[]
-  ) AS r (org_id, session_id, task_id, trace_id, metadata, created_at, created_by_id, created_by_name, shared)
-`
 
 /** The number of the organization's open sessions, counted up to `limit`. */
 export const countOpenSessions = (sql: SqlClient.SqlClient, org_id: OrgId, limit: number) =>

@@ -49,7 +49,7 @@ const isTransient = (cause: Cause.Cause<unknown>): boolean => {
  * while the database is unavailable. `now`: milliseconds on the monotonic clock; `pause`: runs every few milliseconds.
  */
 export const makeRedactors = (
-  secrets: KnownSecrets["Service"],
+  secrets: Pick<KnownSecrets["Service"], "forOrg">,
   now: () => number,
   pause: Effect.Effect<void>
 ) => {

@@ -13,7 +13,7 @@ const redactors = (of: Effect.Effect<KnownValues>) => {
   const seen = { now: 0, reads: 0, pauses: 0 }
   const count = (what: "reads" | "pauses") => Effect.sync(() => void seen[what]++)
   const read = () => Effect.andThen(count("reads"), of)
-  const redactorsOf = makeRedactors({ forOrg: read, forVersion: read }, () => seen.now, count("pauses"))
+  const redactorsOf = makeRedactors({ forOrg: read }, () => seen.now, count("pauses"))
   return { seen, redactor: Effect.map(redactorsOf(new Set([org_id])), (found) => found.get(org_id)) }
 }
 
