@@ -1,3 +1,11 @@
+interface Entry<A> {
+  readonly key: string
+  readonly value: A
+  readonly weight: number
+  older: Entry<A> | undefined
+  newer: Entry<A> | undefined
+}
+
 /**
  * LRU cache limited by the number of entries and by their total weight: past either limit it evicts the least recently used entry.
  * Effect's `Cache` has no weights, and each of its lookups is an effect; this one is synchronous, for hot paths.
@@ -5,8 +13,13 @@
 export class LruCache<A> {
   readonly #limit: { readonly entries: number; readonly weight: number }
   readonly #onEvict: ((value: A) => void) | undefined
-  /** A `Map` iterates in insertion order; a read moves its entry to the end. */
-  readonly #entries = new Map<string, { readonly value: A; readonly weight: number }>()
+  readonly #entries = new Map<string, Entry<A>>()
+  /**
+   * The ends of the list of entries by their last use. The order of the map would do, but finding its first entry takes as long as there
+   * are places of entries that were deleted before it.
+   */
+  #oldest: Entry<A> | undefined
+  #newest: Entry<A> | undefined
   #weight = 0
 
   /** `onEvict` is called with each value that is removed because a limit is exceeded. */
@@ -18,20 +31,25 @@ export class LruCache<A> {
   get(key: string): A | undefined {
     const entry = this.#entries.get(key)
     if (entry === undefined) return undefined
-    this.#entries.delete(key)
-    this.#entries.set(key, entry)
+    this.#unlink(entry)
+    this.#append(entry)
     return entry.value
   }
 
   /** Replaces the value of this key, then evicts the least recently used entries until both limits hold. */
   set(key: string, value: A, weight: number): void {
     this.delete(key)
-    this.#entries.set(key, { value, weight })
+    const entry: Entry<A> = { key, value, weight, older: undefined, newer: undefined }
+    this.#entries.set(key, entry)
+    this.#append(entry)
     this.#weight += weight
-    for (const [oldest, entry] of this.#entries) {
-      if (this.#entries.size <= this.#limit.entries && this.#weight <= this.#limit.weight) return
-      this.delete(oldest)
-      this.#onEvict?.(entry.value)
+    while (
+      this.#oldest !== undefined &&
+      (this.#entries.size > this.#limit.entries || this.#weight > this.#limit.weight)
+    ) {
+      const evicted = this.#oldest
+      this.delete(evicted.key)
+      this.#onEvict?.(evicted.value)
     }
   }
 
@@ -39,13 +57,33 @@ export class LruCache<A> {
   delete(key: string): A | undefined {
     const entry = this.#entries.get(key)
     if (entry === undefined) return undefined
-    this.#weight -= entry.weight
     this.#entries.delete(key)
+    this.#unlink(entry)
+    this.#weight -= entry.weight
     return entry.value
   }
 
-  /** All entries, the least recently used first. Entries may be deleted meanwhile. */
+  /** All entries, the least recently used first. Each may be deleted when it is returned. */
   *entries(): IterableIterator<readonly [key: string, value: A]> {
-    for (const [key, { value }] of this.#entries) yield [key, value]
+    for (let entry = this.#oldest; entry !== undefined;) {
+      const { key, newer, value } = entry
+      yield [key, value]
+      entry = newer
+    }
+  }
+
+  #append(entry: Entry<A>): void {
+    entry.older = this.#newest
+    entry.newer = undefined
+    if (this.#newest === undefined) this.#oldest = entry
+    else this.#newest.newer = entry
+    this.#newest = entry
+  }
+
+  #unlink({ newer, older }: Entry<A>): void {
+    if (older === undefined) this.#oldest = newer
+    else older.newer = newer
+    if (newer === undefined) this.#newest = older
+    else newer.older = older
   }
 }
