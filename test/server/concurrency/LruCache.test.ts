@@ -1,4 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
+import fc from "fast-check"
 import { LruCache } from "../../../src/server/concurrency/LruCache.ts"
 
 describe("LruCache", () => {
@@ -39,5 +40,46 @@ describe("LruCache", () => {
     assert.isUndefined(cache.delete("a"))
     cache.set("b", 3, 10)
     assert.deepStrictEqual([evicted, cache.get("b")], [[], 3])
+  })
+
+  it("whatever the calls, it has the entries of a list that is kept in the order of use", () => {
+    const key = fc.constantFrom("a", "b", "c", "d", "e")
+    const call = fc.oneof(
+      fc.record({ name: fc.constant("get" as const), key }),
+      fc.record({ name: fc.constant("delete" as const), key }),
+      fc.record({ name: fc.constant("set" as const), key, weight: fc.nat(6) })
+    )
+    fc.assert(
+      fc.property(fc.array(call, { maxLength: 40 }), (calls) => {
+        const evicted: Array<number> = []
+        const cache = new LruCache<number>({ entries: 3, weight: 10 }, (value) => evicted.push(value))
+        let list: ReadonlyArray<{ readonly key: string; readonly value: number; readonly weight: number }> =
+          []
+        const expected: Array<number> = []
+        for (const [value, one] of calls.entries()) {
+          const found = list.find((entry) => entry.key === one.key)
+          const others = list.filter((entry) => entry !== found)
+          if (one.name === "get") {
+            assert.strictEqual(cache.get(one.key), found?.value)
+            list = found === undefined ? others : [...others, found]
+          } else if (one.name === "delete") {
+            assert.strictEqual(cache.delete(one.key), found?.value)
+            list = others
+          } else {
+            cache.set(one.key, value, one.weight)
+            list = [...others, { key: one.key, value, weight: one.weight }]
+            while (list.length > 3 || list.reduce((sum, { weight }) => sum + weight, 0) > 10) {
+              expected.push(list[0]?.value ?? -1)
+              list = list.slice(1)
+            }
+          }
+          assert.deepStrictEqual(
+            [...cache.entries()],
+            list.map((entry) => [entry.key, entry.value])
+          )
+        }
+        assert.deepStrictEqual(evicted, expected)
+      })
+    )
   })
 })
