@@ -94,21 +94,29 @@ const program = Effect.gen(function* () {
 
   /** Copies the examples under other input digests. The word index is left empty: its words reach enough examples already. */
   const multiply = Effect.fnUntraced(function* (task_id: TaskId, copies: number) {
-    yield* sql`SET LOCAL statement_timeout = 0`
-    yield* sql`
-      INSERT INTO dataset_examples
-      SELECT
-        org_id, task_id, 'exm_' || left(substr(example_id, 5), 12) || md5(copy::text || example_id)::text COLLATE "C",
-        first_version, until_version, input, answer, bytes, decode(md5(example_id || copy) || md5(copy || example_id), 'hex'),
-        source_feedback_id, tokens, '{}'
-      FROM dataset_examples, generate_series(1, ${copies}::int) AS copy
-      WHERE task_id = ${task_id}
-    `
+    // One copy per statement: a connection that is silent for 12 seconds counts as lost.
+    for (let copy = 1; copy <= copies; copy++) {
+      yield* sql`
+        INSERT INTO dataset_examples (
+          org_id, task_id, example_id, first_version, until_version, input, answer, bytes, input_digest,
+          source_feedback_id, origin, tokens, ordinal
+        )
+        SELECT
+          e.org_id, e.task_id, 'exm_' || left(substr(example_id, 5), 12) || md5(${copy}::text || example_id)::text COLLATE "C",
+          first_version, until_version, input, answer, bytes,
+          decode(md5(example_id || ${copy}::text) || md5(${copy}::text || example_id), 'hex'),
+          source_feedback_id, origin, tokens, ordinal + ${copy}::int * d.last_ordinal
+        FROM dataset_examples AS e
+          JOIN datasets AS d ON d.org_id = e.org_id AND d.task_id = e.task_id
+        WHERE e.task_id = ${task_id}
+          AND e.ordinal <= d.last_ordinal
+      `
+    }
     yield* sql`
       UPDATE datasets
-      SET example_count = example_count * (${copies}::int + 1), last_example_id = (
-        SELECT max(example_id) FROM dataset_examples WHERE task_id = ${task_id}
-      )
+      SET example_count = example_count * (${copies}::int + 1),
+        last_ordinal = last_ordinal * (${copies}::int + 1),
+        last_example_id = (SELECT max(example_id) FROM dataset_examples WHERE task_id = ${task_id})
       WHERE task_id = ${task_id}
     `
     yield* sql`ANALYZE dataset_examples`
