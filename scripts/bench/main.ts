@@ -74,7 +74,10 @@ const git = (...args: ReadonlyArray<string>): string => execFileSync("git", args
 
 /** One section of `RESULTS.md`. */
 const section = (title: string, output: string): string => {
-  const changed = git("status", "--porcelain", "--", "src", "scripts") === "" ? "" : " with local changes"
+  const changed =
+    git("status", "--porcelain", "--", "src", "scripts", ":!scripts/bench/RESULTS.md") === ""
+      ? ""
+      : " with local changes"
   const date = new Date().toISOString().slice(0, 10)
   return `\n## ${title}, ${date}\n\nCommit ${git("rev-parse", "--short", "HEAD")}${changed}. ${machine()}.\n\n\`\`\`text\n${output.trim()}\n\`\`\`\n`
 }
