@@ -56,12 +56,12 @@ const writePage = (node: Node): Node => {
   const properties = record(schema["properties"])
   return {
     ...schema,
-    description: `One page, ${order} first.`,
+    description: `One page, ${String(order)} first.`,
     properties: {
       ...properties,
       [name]: {
         ...record(properties[name]),
-        description: `The items of this page, ${order} first.`,
+        description: `The items of this page, ${String(order)} first.`,
         items: line
       }
     }

@@ -1,5 +1,5 @@
 import { Context, Effect, Layer, Redacted } from "effect"
-import { FetchHttpClient, HttpClient, HttpClientRequest } from "effect/http"
+import { FetchHttpClient, type HttpClient, HttpClientRequest } from "effect/http"
 import { HttpApiMiddleware } from "effect/http-api"
 import { Authentication } from "../api/Authorization.ts"
 import type { ApprovalSnapshot, SessionEvent } from "../api/SessionStream.ts"
