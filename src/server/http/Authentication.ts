@@ -17,7 +17,7 @@ import { Revocations } from "../identity/Revocations.ts"
 import { makeAuthenticatedResponse } from "./authenticatedResponse.ts"
 import { ClientAddress } from "./ClientAddress.ts"
 import { asCaller } from "./CurrentCaller.ts"
-import { endWith } from "./endWith.ts"
+import { endFileWith } from "./endWith.ts"
 import { makeFairReads } from "../admission/FairReads.ts"
 import { insufficientScope } from "./insufficientScope.ts"
 import { problemResponse } from "./problemResponse.ts"
@@ -72,7 +72,9 @@ export const layer = Layer.effect(
                       principal.org_id,
                       endpoint
                     )(asCaller(operation, principal, authenticate(credential))),
-                    endWith(revocations.awaitEnd({ org_id: principal.org_id, key_id: principal.actor.id }))
+                    endFileWith(
+                      revocations.awaitEnd({ org_id: principal.org_id, key_id: principal.actor.id })
+                    )
                   )
                 : problemResponse(rateLimitExceeded(quota.refused))
             )

@@ -1,5 +1,5 @@
 import { Effect, Stream } from "effect"
-import { HttpServerResponse } from "effect/http"
+import { type HttpBody, HttpServerResponse } from "effect/http"
 
 /**
  * Ends a streamed response when the right to read it ends. An event stream ends normally: its client opens it again, and is refused. The
@@ -10,11 +10,22 @@ export const endWith =
   (response: HttpServerResponse.HttpServerResponse): HttpServerResponse.HttpServerResponse => {
     const { body, headers, status } = response
     if (body._tag !== "Stream") return response
-    const isEventStream = body.contentType.startsWith("text/event-stream")
-    const end = isEventStream ? ended : Effect.andThen(ended, Effect.interrupt)
+    const end = isEventStream(body) ? ended : Effect.andThen(ended, Effect.interrupt)
     return HttpServerResponse.stream(Stream.interruptWhen(body.stream, end), {
       status,
       headers,
       contentType: body.contentType
     })
   }
+
+/**
+ * `endWith` for all but event streams. Those of the API end with their keys by themselves (`SessionStream`): a fiber for each of thousands
+ * of idle ones would double their memory.
+ */
+export const endFileWith =
+  (ended: Effect.Effect<void>) =>
+  (response: HttpServerResponse.HttpServerResponse): HttpServerResponse.HttpServerResponse =>
+    isEventStream(response.body) ? response : endWith(ended)(response)
+
+const isEventStream = (body: HttpBody.HttpBody): boolean =>
+  body._tag === "Stream" && body.contentType.startsWith("text/event-stream")

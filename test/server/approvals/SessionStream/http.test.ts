@@ -174,6 +174,28 @@ layer(service(), { excludeTestServices: true })("GET /v1/agent-sessions/:id/even
       }).pipe(Effect.scoped)
   )
 
+  it.effect("the stream of a key that is revoked ends, and is refused when it is opened again", () =>
+    Effect.gen(function* () {
+      const { client, url } = yield* Countersign
+      const admin = yield* client()
+      const { key, path } = yield* createFollower
+      const answer = yield* Effect.promise(() =>
+        fetch(url + path, { headers: { authorization: `Bearer ${key}` } })
+      )
+      const reader = answer.body?.getReader()
+      yield* Effect.promise(async () => reader?.read())
+      const [newest] = (yield* admin.apiKeys.list({})).keys
+      if (newest === undefined) throw new Error("the key must be listed")
+      yield* admin.apiKeys.revoke({ params: { id: newest.id } })
+      // Not an error: the client reconnects.
+      assert.deepStrictEqual(yield* Effect.promise(async () => reader?.read()), {
+        done: true,
+        value: undefined
+      })
+      assert.strictEqual((yield* send(path, { key })).status, 401)
+    })
+  )
+
   it.effect("a client that disconnects is removed", () =>
     Effect.gen(function* () {
       const streams = yield* SessionStream
