@@ -148,7 +148,7 @@ export class Releases extends Context.Service<
           const release = yield* Effect.orDie(findRelease(sql, org_id, id))
           if (release === undefined) return yield* notFound("release")
           const base = yield* Effect.orDie(
-            since === undefined ? findReleaseBefore(sql, org_id, release) : findRelease(sql, org_id, since)
+            since === undefined ? findReleaseBefore(sql, org_id, id) : findRelease(sql, org_id, since)
           )
           if (since !== undefined && base?.task_id !== release.task_id) {
             return yield* new NotFound({ detail: "`since` is no release of the same task." })

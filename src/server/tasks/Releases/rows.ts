@@ -56,33 +56,21 @@ export const findRelease = Effect.fnUntraced(function* (
   return row === undefined ? undefined : toRelease(row)
 })
 
-/**
- * Finds the release of the same task that was live before. For rows that do not name it, that is the one created before: release ids sort by
- * time.
- */
+/** Finds the release of the same task that was live before; undefined if this is the first. */
 export const findReleaseBefore = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
-  { id, task_id }: Release
+  id: ReleaseId
 ) {
   const row = yield* releaseRows.first(sql`
     SELECT ${sql.literal(columns)}
     FROM releases
     WHERE org_id = ${org_id}
-      AND release_id = coalesce(
-        (
-          SELECT previous_release_id
-          FROM releases
-          WHERE org_id = ${org_id}
-            AND release_id = ${id}
-        ),
-        (
-          SELECT max(release_id)
-          FROM releases
-          WHERE org_id = ${org_id}
-            AND task_id = ${task_id}
-            AND release_id < ${id}
-        )
+      AND release_id = (
+        SELECT previous_release_id
+        FROM releases
+        WHERE org_id = ${org_id}
+          AND release_id = ${id}
       )
   `)
   return row === undefined ? undefined : toRelease(row)
