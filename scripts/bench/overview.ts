@@ -65,11 +65,11 @@ const seedRuns = Effect.fnUntraced(function* (org_id: string, from: number, to: 
   yield* sql`
     INSERT INTO runs (
       org_id, trace_id, run_id, task_id, release_id, source, status, input, metadata, provider_calls, created_at,
-      created_by_id, created_by_name
+      created_by_id, created_by_name, bytes
     )
     SELECT
       ${org_id}, 'trace' || n, 'run_' || lpad(n::text, 9, '0'), 'tsk_' || n % 10, 'rel_' || n % 20, 'provider', 'succeeded', '{}',
-      '{}', 1, now() - (n % 30) * interval '1 day', 'key_1', 'agent'
+      '{}', 1, now() - (n % 30) * interval '1 day', 'key_1', 'agent', 4
     FROM generate_series(${from}::int, ${to}::int) AS n
   `
 })

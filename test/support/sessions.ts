@@ -37,8 +37,8 @@ export const seedSession = Effect.fnUntraced(function* ({ actor, org_id }: Princ
   const sql = yield* SqlClient.SqlClient
   const session: SessionKey = { org_id, session_id: yield* SessionId.generate }
   yield* sql`
-    INSERT INTO agent_sessions (org_id, session_id, trace_id, created_at, created_by_id, created_by_name)
-    VALUES (${org_id}, ${session.session_id}, ${yield* generateTraceId}, now(), ${actor.id}, 'reader')
+    INSERT INTO agent_sessions (org_id, session_id, trace_id, metadata, created_at, created_by_id, created_by_name)
+    VALUES (${org_id}, ${session.session_id}, ${yield* generateTraceId}, '{}', now(), ${actor.id}, 'reader')
   `
   return session
 }, Effect.orDie)

@@ -73,7 +73,7 @@ export const deleteSession = Effect.fnUntraced(function* (
     sql,
     org_id,
     sessionRows.first(sql`
-    SELECT trace_id, coalesce(octet_length(metadata::text), 0) AS metadata_bytes
+    SELECT trace_id, octet_length(metadata::text) AS metadata_bytes
     FROM agent_sessions AS session
     WHERE ${sql.and([sql`org_id = ${org_id}`, sql`session_id = ${session_id}`, ...conditions])}
     FOR UPDATE

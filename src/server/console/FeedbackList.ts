@@ -75,7 +75,7 @@ export const runsStatement = (sql: SqlClient.SqlClient, org_id: OrgId, ids: Read
     feedback.feedback_id, tasks.name AS task_name,
     -- Both sizes are known without reading the input.
     CASE
-      WHEN pg_column_size(runs.input) <= ${MAX_STORED_BYTES}::int AND coalesce(runs.bytes, 0) <= ${MAX_RUN_BYTES}::int
+      WHEN pg_column_size(runs.input) <= ${MAX_STORED_BYTES}::int AND runs.bytes <= ${MAX_RUN_BYTES}::int
       THEN left(runs.input::text, ${MAX_INPUT_START}::int)
     END AS input_start
   FROM feedback

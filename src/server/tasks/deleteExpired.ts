@@ -90,8 +90,7 @@ export const deleteExpiredRuns = Effect.fnUntraced(function* (
     FROM tasks
       CROSS JOIN LATERAL (
         SELECT
-          trace_id, octet_length(metadata::text) AS metadata_bytes,
-          coalesce(bytes, octet_length(input::text) + coalesce(octet_length(answer::text), 0) + octet_length(metadata::text)) AS bytes,
+          trace_id, bytes, octet_length(metadata::text) AS metadata_bytes,
           (
             SELECT count(*)::int
             FROM (

@@ -101,9 +101,7 @@ export const deleteRuns = Effect.fnUntraced(function* (
     sql,
     org_id,
     runRows.all(sql`
-    SELECT
-      trace_id,
-      coalesce(bytes, octet_length(input::text) + coalesce(octet_length(answer::text), 0) + octet_length(metadata::text)) AS bytes
+    SELECT trace_id, bytes
     FROM runs
     WHERE org_id = ${org_id}
       AND trace_id = ANY(${textArray(trace_ids)})

@@ -233,10 +233,10 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Overview
       const run = (n: number, day: string, release: string, source: string) => sql`
         INSERT INTO runs (
           org_id, trace_id, run_id, task_id, release_id, source, status, input, metadata, provider_calls, created_at,
-          created_by_id, created_by_name
+          created_by_id, created_by_name, bytes
         ) VALUES (
           ${mine.org_id}, ${`trace${n}`}, ${`run_${n}`}, ${task.id}, ${release}, ${source}, 'succeeded', '{}', '{}', 1,
-          ${`${day}T12:00:00Z`}::text::timestamptz, 'key_1', 'agent'
+          ${`${day}T12:00:00Z`}::text::timestamptz, 'key_1', 'agent', 4
         )
       `
       const judge = (n: number, day: string, release: string | null, score: number) => sql`

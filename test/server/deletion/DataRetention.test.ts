@@ -269,11 +269,11 @@ layer(service(), { excludeTestServices: true })("Retention of data", (it) => {
         yield* sql`
         INSERT INTO runs (
           org_id, trace_id, run_id, task_id, release_id, source, status, input, metadata, provider_calls, created_at,
-          created_by_id, created_by_name
+          created_by_id, created_by_name, bytes
         )
         SELECT
           org_id, md5('many' || n), ${`run_${uuidTimePrefix(at)}`} || substr(md5(n::text), 13), task_id, release_id, source,
-          status, input, metadata, 0, ${created_at}, created_by_id, created_by_name
+          status, input, metadata, 0, ${created_at}, created_by_id, created_by_name, bytes
         FROM runs, generate_series(1, 4001) AS n
         WHERE trace_id = ${recent}
       `

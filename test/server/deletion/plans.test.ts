@@ -69,11 +69,11 @@ layer(live, { excludeTestServices: true })("Plans of deletions", (it) => {
       yield* sql`
         INSERT INTO runs (
           org_id, trace_id, run_id, task_id, release_id, source, status, input, metadata, provider_calls, created_at, created_by_id,
-          created_by_name
+          created_by_name, bytes
         )
         SELECT
           'org_' || n % 10, md5(n::text), 'run_' || md5(n::text), 'tsk_' || n % 20, 'rel', 'logged', 'succeeded', '{}', '{}', 0, now(),
-          'key', 'name'
+          'key', 'name', 4
         FROM generate_series(1, 20000) AS n
       `
       yield* sql`
@@ -87,8 +87,8 @@ layer(live, { excludeTestServices: true })("Plans of deletions", (it) => {
         FROM generate_series(1, 20000) AS n
       `
       yield* sql`
-        INSERT INTO agent_sessions (org_id, session_id, trace_id, created_at, created_by_id, created_by_name)
-        SELECT 'org_' || n % 10, 'ses_' || md5(n::text), md5(n::text), now(), 'key', 'name'
+        INSERT INTO agent_sessions (org_id, session_id, trace_id, metadata, created_at, created_by_id, created_by_name)
+        SELECT 'org_' || n % 10, 'ses_' || md5(n::text), md5(n::text), '{}', now(), 'key', 'name'
         FROM generate_series(1, 20000) AS n
       `
       for (const table of ["deletions", "erased_traces", "runs", "feedback", "agent_sessions"]) {

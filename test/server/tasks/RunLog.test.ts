@@ -248,11 +248,11 @@ layer(service(), { excludeTestServices: true })("RunLog", (it) => {
       yield* sql`
         INSERT INTO runs (
           org_id, trace_id, run_id, task_id, release_id, source, status, input, answer, metadata, provider_calls, created_at,
-          created_by_id, created_by_name
+          created_by_id, created_by_name, bytes
         )
         SELECT
           org_id, md5(n::text), left(run_id, 17) || 'f' || lpad(to_hex(n), 18, '0'), task_id, release_id, source, status, input, answer,
-          metadata, provider_calls, created_at, created_by_id, created_by_name
+          metadata, provider_calls, created_at, created_by_id, created_by_name, bytes
         FROM runs, generate_series(1, 4500) AS n
         WHERE task_id = ${task.id}
           AND input ->> 'text' = 'hay'

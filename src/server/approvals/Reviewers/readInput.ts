@@ -32,7 +32,7 @@ export interface ReviewedStep {
 export const isTooLarge = ({ arguments: args }: Pick<ReviewedStep, "arguments">): boolean =>
   args !== undefined && JSON.stringify(args).length > MAX_REVIEWED_ARGUMENTS
 
-const sessionRows = rowsOf(Schema.Struct({ metadata: Schema.NullOr(JsonObject) }))
+const sessionRows = rowsOf(Schema.Struct({ metadata: JsonObject }))
 
 const stepRows = rowsOf(
   Schema.Struct({

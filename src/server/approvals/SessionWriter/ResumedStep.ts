@@ -79,7 +79,7 @@ export const resumedStepJson = `json_build_object(
     'decided_at', ${millis("approval.decided_at")},
     'decided_by', CASE WHEN approval.decided_by_id IS NOT NULL THEN json_build_object(
       'id', approval.decided_by_id,
-      'name', coalesce(approval.decided_by_name, approval.decided_by_id)
+      'name', approval.decided_by_name
     ) END,
     'comment', approval.comment,
     'changes_requested', approval.changes_requested,

@@ -65,7 +65,7 @@ export const findContext = (sql: SqlClient.SqlClient, org_id: OrgId, id: Approva
       approvals.tool,
       approvals.action_class,
       approvals.task_id,
-      coalesce(agent_sessions.metadata, '{}') AS metadata,
+      agent_sessions.metadata,
       step.reason,
       step.rule_id,
       ${sql.literal(outcomeColumns)}

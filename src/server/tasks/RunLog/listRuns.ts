@@ -85,7 +85,7 @@ export const selectPage = (
         row_number() OVER (ORDER BY run_id DESC) AS number
       FROM (SELECT DISTINCT run_id FROM scanned) AS found
         CROSS JOIN LATERAL (
-          SELECT coalesce(bytes, octet_length(input::text) + coalesce(octet_length(answer::text), 0) + octet_length(metadata::text)) AS bytes
+          SELECT bytes
           FROM runs
           WHERE ${sql.and([sql`runs.org_id = ${org_id}`, ...ofTask, sql`runs.run_id = found.run_id`])}
           LIMIT 1
@@ -100,7 +100,7 @@ export const selectPage = (
       SELECT examined.run_id, run.bytes
       FROM examined
         CROSS JOIN LATERAL (
-          SELECT coalesce(bytes, octet_length(input::text) + coalesce(octet_length(answer::text), 0) + octet_length(metadata::text)) AS bytes
+          SELECT bytes
           FROM runs
           WHERE ${sql.and([
             sql`runs.org_id = ${org_id}`,
