@@ -11,6 +11,10 @@ export const Actor = Schema.Struct({
 })
 export type Actor = typeof Actor.Type
 
+/** The API key that two columns name, which are both null if there is none. */
+export const actorOf = (id: KeyId | null, name: string | null): Actor | null =>
+  id === null || name === null ? null : { id, name }
+
 /** The authenticated caller of a request. */
 export interface Principal {
   readonly org_id: OrgId

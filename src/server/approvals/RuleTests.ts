@@ -15,6 +15,7 @@ import { makeStepMeter } from "../../domain/approvals/BudgetMeter.ts"
 import { appendEntries, type BudgetUse, compactUse, timeOf } from "../../domain/approvals/budgetUse.ts"
 import { makeNumberFinder } from "../../domain/approvals/findNumbers.ts"
 import { findRuleWarnings } from "../../domain/approvals/ruleWarnings.ts"
+import { actorOf } from "../../domain/identity/Principal.ts"
 import type { OrgId } from "../../domain/Ids.ts"
 import { KeyedBudget } from "../admission/KeyedBudget.ts"
 import { LoopTurns } from "../admission/LoopTurns.ts"
@@ -183,8 +184,7 @@ const startTest = ({ compiled, rules }: PreparedRules, { readArguments, turn }: 
     return {
       ...{ type: "step", finding, approval_id, session_id, step_id, task_id, tool, action_class },
       ...{ requested_at, decided_at, comment },
-      decided_by:
-        decided_by_id === null ? null : { id: decided_by_id, name: decided_by_name ?? decided_by_id },
+      decided_by: actorOf(decided_by_id, decided_by_name),
       rule_index: rules.findIndex(({ id }) => id === ruling.rule_id),
       reason: ruling.reason
     }

@@ -19,6 +19,7 @@ import {
 } from "../../domain/approvals/Quorum.ts"
 import type { CounterProposal } from "../../domain/approvals/CounterProposal.ts"
 import type { StoredProposal } from "../../domain/approvals/StoredProposal.ts"
+import { actorOf } from "../../domain/identity/Principal.ts"
 import { ApprovalId, KeyId, OrgId, SessionId, StepId, TaskId } from "../../domain/Ids.ts"
 import { formatTimestamp, TimestampFromDate } from "../../domain/Time.ts"
 import { lockOnNode } from "../store/Cluster.ts"
@@ -183,10 +184,7 @@ export const stateOf = (row: ApprovalRow): ApprovalState => ({
   outcome: row.outcome,
   decision_source: row.decision_source,
   decided_at: row.decided_at,
-  decided_by:
-    row.decided_by_id === null
-      ? null
-      : { id: row.decided_by_id, name: row.decided_by_name ?? row.decided_by_id },
+  decided_by: actorOf(row.decided_by_id, row.decided_by_name),
   comment: row.comment,
   changes_requested: row.changes_requested,
   proposal: storedProposalOf(row)

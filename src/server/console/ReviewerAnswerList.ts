@@ -6,6 +6,7 @@ import type { PageRequest } from "../../api/Pagination.ts"
 import type { NotFound } from "../../api/Problems.ts"
 import type { ReviewerAnswerFilter } from "../../api/Reviewers.ts"
 import type { ReviewerAnswer } from "../../domain/approvals/Reviewer.ts"
+import { actorOf } from "../../domain/identity/Principal.ts"
 import { KeyId, type OrgId, ReviewerAnswerId, type TaskId } from "../../domain/Ids.ts"
 import { Reviewers } from "../approvals/Reviewers.ts"
 import { textArray } from "../store/pgArrays.ts"
@@ -90,10 +91,7 @@ const readSteps = Effect.fnUntraced(function* (
         arguments_json: row.arguments,
         arguments_too_large: row.arguments_too_large,
         rule_summary: row.rule_summary,
-        decided_by:
-          row.decided_by_id === null
-            ? null
-            : { id: row.decided_by_id, name: row.decided_by_name ?? row.decided_by_id },
+        decided_by: actorOf(row.decided_by_id, row.decided_by_name),
         comment: row.comment
       }
     ])

@@ -6,7 +6,7 @@ import type { PageRequest } from "../../api/Pagination.ts"
 import { AuditAction, type AuditEntry } from "../../domain/identity/AuditEntry.ts"
 import { openEnum } from "../../domain/OpenEnum.ts"
 import { AuditEntryId, KeyId, type OrgId } from "../../domain/Ids.ts"
-import type { Actor } from "../../domain/identity/Principal.ts"
+import { type Actor, actorOf } from "../../domain/identity/Principal.ts"
 import { TimestampFromDate } from "../../domain/Time.ts"
 import { NO_REQUEST, RequestId } from "../observability/RequestId.ts"
 import { findMatches } from "../store/findMatches.ts"
@@ -189,5 +189,5 @@ const auditRows = rowsOf(AuditRow)
 const toEntry = ({ actor_id, actor_name, entry_id, ...row }: typeof AuditRow.Type): AuditEntry => ({
   ...row,
   id: entry_id,
-  actor: actor_id === null ? null : { id: actor_id, name: actor_name ?? "" }
+  actor: actorOf(actor_id, actor_name)
 })

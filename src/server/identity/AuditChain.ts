@@ -3,6 +3,7 @@ import { SqlClient } from "effect/sql"
 import { Authorized } from "../../api/Authorization.ts"
 import { CHAIN_START } from "../../domain/identity/AuditChain.ts"
 import type { AuditCheckpoint, ChainedAuditEntry } from "../../domain/identity/ChainedAuditEntry.ts"
+import { actorOf } from "../../domain/identity/Principal.ts"
 import { AuditEntryId, KeyId, type OrgId } from "../../domain/Ids.ts"
 import { TimestampFromDate } from "../../domain/Time.ts"
 import { rowsOf } from "../store/rows.ts"
@@ -50,7 +51,7 @@ export class AuditChain extends Context.Service<
           ...row,
           org_id,
           id: entry_id,
-          actor: actor_id === null ? null : { id: actor_id, name: actor_name ?? "" }
+          actor: actorOf(actor_id, actor_name)
         }))
       }, Effect.orDie)
 

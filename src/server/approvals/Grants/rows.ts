@@ -4,6 +4,7 @@ import type { GrantFilter } from "../../../api/Grants.ts"
 import type { PageRequest } from "../../../api/Pagination.ts"
 import { type Grant, GrantEndReason, GrantScope, grantStatus } from "../../../domain/approvals/Grant.ts"
 import { RuleCondition } from "../../../domain/approvals/RuleCondition.ts"
+import { actorOf } from "../../../domain/identity/Principal.ts"
 import { ApprovalId, GrantId, KeyId, type OrgId, SessionId, StepId } from "../../../domain/Ids.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
 import { mayDecide } from "../../identity/mayDecide.ts"
@@ -66,10 +67,7 @@ const toGrant = (row: typeof ListedRow.Type, now: Timestamp): Grant => ({
   created_by: { id: row.created_by_id, name: row.created_by_name },
   expires_at: row.expires_at,
   ended_at: row.ended_at,
-  revoked_by:
-    row.revoked_by_id === null
-      ? null
-      : { id: row.revoked_by_id, name: row.revoked_by_name ?? row.revoked_by_id }
+  revoked_by: actorOf(row.revoked_by_id, row.revoked_by_name)
 })
 
 const grantRows = rowsOf(ListedRow)

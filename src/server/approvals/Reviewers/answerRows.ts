@@ -23,6 +23,7 @@ import {
   TaskId,
   uuidTimePrefix
 } from "../../../domain/Ids.ts"
+import { actorOf } from "../../../domain/identity/Principal.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
 import { rowBytes } from "../../identity/StoredUsage.ts"
 import { pageWithinBytes, toPageWithinBytes } from "../../store/Pagination.ts"
@@ -130,7 +131,7 @@ const toAnswer = (row: typeof AnswerRow.Type, amount: ReviewerAmount | null): Re
   created_at: row.created_at,
   decided_at: row.decided_at,
   wrong_at: row.wrong_at,
-  wrong_by: row.wrong_by_id === null ? null : { id: row.wrong_by_id, name: row.wrong_by_name ?? "" }
+  wrong_by: actorOf(row.wrong_by_id, row.wrong_by_name)
 })
 
 const answerRows = rowsOf(AnswerRow)

@@ -9,7 +9,7 @@ import {
   ReviewerTools
 } from "../../../domain/approvals/Reviewer.ts"
 import { RECENT_APPROVALS } from "../../../domain/approvals/Reviewer/reviewerStanding.ts"
-import type { Actor } from "../../../domain/identity/Principal.ts"
+import { type Actor, actorOf } from "../../../domain/identity/Principal.ts"
 import { DatasetId, KeyId, OrgId, ReleaseId, TaskId } from "../../../domain/Ids.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
 import { claimFirst, MAX_CANDIDATES } from "../../store/claimFirst.ts"
@@ -84,7 +84,7 @@ export const toReviewer = (row: ReviewerRow): Reviewer => ({
   state: row.state,
   stopped_at: row.stopped_at,
   stopped_reason: row.stopped_reason,
-  stopped_by: row.stopped_by_id === null ? null : { id: row.stopped_by_id, name: row.stopped_by_name ?? "" },
+  stopped_by: actorOf(row.stopped_by_id, row.stopped_by_name),
   tools: row.tools,
   amount: row.amount,
   daily_calls: row.daily_calls,

@@ -11,7 +11,7 @@ import {
   PublicId
 } from "../../../domain/identity/ApiKeyFormat.ts"
 import { KeyId, OrgId } from "../../../domain/Ids.ts"
-import type { Principal } from "../../../domain/identity/Principal.ts"
+import { actorOf, type Principal } from "../../../domain/identity/Principal.ts"
 import { Preset, Scope } from "../../../domain/identity/Scope.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
 import { joinConfirmation } from "../EmailAddresses.ts"
@@ -75,7 +75,7 @@ export const toApiKey = (row: typeof ListedRow.Type, verifiedOnly: boolean): Api
   email_verified_at: row.email_verified_at,
   email_awaits_verification: verifiedOnly && row.email !== null && row.email_verified_at === null,
   created_at: row.created_at,
-  created_by: row.created_by_id === null ? null : { id: row.created_by_id, name: row.created_by_name ?? "" },
+  created_by: actorOf(row.created_by_id, row.created_by_name),
   expires_at: row.expires_at,
   revoked_at: row.revoked_at,
   revocation_reason: row.revocation_reason,

@@ -13,6 +13,7 @@ import type {
   NotificationEndpoint
 } from "../../../domain/delivery/NotificationEndpoint.ts"
 import { generateSigningSecret } from "../../../domain/delivery/WebhookSignature.ts"
+import { actorOf } from "../../../domain/identity/Principal.ts"
 import { EndpointId, type OrgId } from "../../../domain/Ids.ts"
 import { urlHint } from "../../../domain/network/PublicUrl.ts"
 import { makeRateLimit } from "../../admission/makeRateLimit.ts"
@@ -41,13 +42,13 @@ import { makeUnsealedEndpoints } from "./UnsealedEndpoints.ts"
 /** The most endpoints of one organization. */
 const MAX_ENDPOINTS = 50
 
-/** Who disabled an endpoint; null if it is active, or if that was not recorded. */
+/** Who disabled an endpoint; null if it is active. */
 const disabledOf = (row: EndpointRow): EndpointDisabledBy | null =>
   row.active || row.disabled_at === null
     ? null
     : {
         at: row.disabled_at,
-        by: row.disabled_by_id === null ? null : { id: row.disabled_by_id, name: row.disabled_by_name ?? "" },
+        by: actorOf(row.disabled_by_id, row.disabled_by_name),
         delivery_id: row.disabled_by_delivery
       }
 

@@ -13,7 +13,7 @@ import {
   TaskId,
   TraceId
 } from "../../../domain/Ids.ts"
-import type { Actor } from "../../../domain/identity/Principal.ts"
+import { type Actor, actorOf } from "../../../domain/identity/Principal.ts"
 import { type Timestamp, TimestampFromDate, toDate } from "../../../domain/Time.ts"
 import { lockOnNode } from "../../store/Cluster.ts"
 import { onlyOrganization } from "../../store/onlyOrganization.ts"
@@ -74,8 +74,7 @@ export const toFeedback = (row: FeedbackRow): FeedbackRecord => ({
   created_at: row.created_at,
   created_by: { id: row.created_by_id, name: row.created_by_name },
   reviewed_at: row.reviewed_at,
-  reviewed_by:
-    row.reviewed_by_id === null ? null : { id: row.reviewed_by_id, name: row.reviewed_by_name ?? "" },
+  reviewed_by: actorOf(row.reviewed_by_id, row.reviewed_by_name),
   review_note: row.review_note,
   dataset_id: row.dataset_id
 })
