@@ -11,8 +11,8 @@
  * version has changed, or which does not fit behind the others of its batch, is decided again in a transaction that locks the counters.
  */
 import { hash } from "node:crypto"
-import { Clock, Context, Effect, Layer } from "effect"
-import { SqlClient } from "effect/sql"
+import { Array as Arr, Clock, Context, Effect, Layer } from "effect"
+import { SqlClient, type SqlError } from "effect/sql"
 import type { RuleInput } from "../../domain/approvals/ApprovalRule.ts"
 import { type CounterUse, makeStepMeter } from "../../domain/approvals/BudgetMeter.ts"
 import type { KeyId, OrgId, SessionId } from "../../domain/Ids.ts"
@@ -145,23 +145,30 @@ export class BudgetCounters extends Context.Service<
 
       type FoundCounter = readonly [digest: string, state: CounterState | "limit_reached"]
 
-      /** Finds a counter: cached, or read. */
-      const find = Effect.fnUntraced(function* (key: CounterKey) {
-        const cached = cache.get(key.digest)
-        if (cached !== undefined) return cached
-        const state = yield* read(key)
-        if (state.version === 0 && !(yield* hasCapacity(key.org_id))) return "limit_reached" as const
-        cache.set(key.digest, state, state.use.length + 1)
-        return state
-      }, Effect.orDie)
-
-      const findAll = (
+      /** Finds counters: cached, or read at once. */
+      const findAll = Effect.fnUntraced(function* (
         org_id: OrgId,
         digests: ReadonlyArray<string>
-      ): Effect.Effect<ReadonlyArray<FoundCounter>> =>
-        Effect.forEach(digests, (digest) =>
-          Effect.map(find({ org_id, digest }), (state) => [digest, state] as const)
+      ): Effect.fn.Return<ReadonlyArray<FoundCounter>, SqlError.SqlError> {
+        const states = yield* Effect.forEach(
+          digests,
+          (digest) => {
+            const cached = cache.get(digest)
+            return cached === undefined ? read({ org_id, digest }) : Effect.succeed(cached)
+          },
+          { concurrency: "unbounded" }
         )
+        const found: Array<FoundCounter> = []
+        for (const [digest, state] of Arr.zip(digests, states)) {
+          const isNew = state.version === 0 && cache.get(digest) === undefined
+          if (isNew && !(yield* hasCapacity(org_id))) found.push([digest, "limit_reached"])
+          else {
+            remember(digest, state)
+            found.push([digest, state])
+          }
+        }
+        return found
+      }, Effect.orDie)
 
       /** Finds counters, and locks them if they exist or may be created. */
       const lockAll = Effect.fnUntraced(function* (
