@@ -191,10 +191,13 @@ const countFor = (
   })
 }
 
+export const isEventStream = (body: HttpBody.HttpBody): boolean =>
+  body._tag === "Stream" && body.contentType.startsWith("text/event-stream")
+
 /** Makes the parts of a streamed response take turns, unless it is an event stream, which sends what happens when it happens. */
 const inTurnsWhileSent = (response: HttpServerResponse.HttpServerResponse, turn: Effect.Effect<void>) => {
   const { body, headers, status } = response
-  return body._tag === "Stream" && !body.contentType.startsWith("text/event-stream")
+  return body._tag === "Stream" && !isEventStream(body)
     ? HttpServerResponse.stream(streamInTurns(turn)(body.stream), {
         status,
         headers,

@@ -1,5 +1,6 @@
 import { Effect, Stream } from "effect"
-import { type HttpBody, HttpServerResponse } from "effect/http"
+import { HttpServerResponse } from "effect/http"
+import { isEventStream } from "../admission/FairReads.ts"
 
 /**
  * Ends a streamed response when the right to read it ends. An event stream ends normally: its client opens it again, and is refused. The
@@ -26,6 +27,3 @@ export const endFileWith =
   (ended: Effect.Effect<void>) =>
   (response: HttpServerResponse.HttpServerResponse): HttpServerResponse.HttpServerResponse =>
     isEventStream(response.body) ? response : endWith(ended)(response)
-
-const isEventStream = (body: HttpBody.HttpBody): boolean =>
-  body._tag === "Stream" && body.contentType.startsWith("text/event-stream")
