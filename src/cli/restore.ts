@@ -18,7 +18,7 @@ export const restoreCommand = Command.make(
     ),
     unsigned: Flag.Boolean("unsigned").pipe(
       Flag.withDescription(
-        "Also restore a backup without a signature of the master key, such as one of an older version: anybody who could write where it was stored could alter it"
+        "Also restore a backup without a valid signature of the master key, such as if the key is lost: anybody who could write where it was stored could alter it"
       ),
       Flag.withDefault(false)
     ),
