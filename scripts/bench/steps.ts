@@ -1,6 +1,6 @@
 /**
  * Governed steps, decisions and logged runs; without a part, all:
- * `npm run bench -- steps [allowed|claimed|budgets|waiting|decide|resume|run|burst|memory|rest …]`.
+ * `npm run bench -- steps [allowed|claimed|budgets|waiting|decide|resume|run|burst|memory …]`.
  *
  * This service beside a bare Fastify and `pg` handler that does the same work by the same statements in one round trip. Each has a process
  * of its own, and a database of its own on one PostgreSQL server with fsync on; both databases start with the same content. Rounds are

@@ -1,5 +1,4 @@
 /** The cases of the `steps` benchmark, by name. */
-import { setTimeout as pause } from "node:timers/promises"
 import { alternate, atMost, line, median, peakMegabytes, residentMegabytes } from "../measure.ts"
 import { reportLatency, startDelivering } from "../accept/deliveries.ts"
 import { CASE_WARM_UP, type Load, measure, report, warmUp, writeTransactions } from "./load.ts"
@@ -210,18 +209,12 @@ const burst = async ({ all }: Sides) => {
 const MEMORY_MILLIS = 12_000
 const SAMPLE_MILLIS = 1_000
 
-/** This service, alone with PostgreSQL: the other sides are stopped, since their connections take memory. */
-const withoutOthers = async ({ all: [side, ...others] }: Sides): Promise<Side> => {
+/** Memory of this service and PostgreSQL under all kinds of requests at once, without the other sides, whose connections take memory. */
+const memory = async ({ all: [side, ...others], store }: Sides) => {
   for (const other of others) await other.stop()
   if (side === undefined) throw new Error("This service must be the first side")
-  return side
-}
-
-/** Memory of this service and PostgreSQL under all kinds of requests at once. */
-const memory = async (sides: Sides) => {
-  const side = await withoutOthers(sides)
   const samples: Array<{ readonly service: number; readonly postgres: number }> = []
-  const postgres = async () => sides.store.megabytes(await preparerPids(side))
+  const postgres = async () => store.megabytes(await preparerPids(side))
   const sample = async () =>
     samples.push({ postgres: await postgres(), service: residentMegabytes(side.pid) })
   const sampling = setInterval(() => void sample(), SAMPLE_MILLIS)
@@ -259,29 +252,7 @@ const memory = async (sides: Sides) => {
   console.log(atMost("both, at most", [Math.max(...both)], 300, "MB"))
 }
 
-/** The pause after the last request, longer than the 30 s after which `serve` returns memory, and how long rest is measured then. */
-const QUIET_MILLIS = 40_000
-const REST_MILLIS = 10_000
-
-/** Processor time and memory of this service and PostgreSQL after load, without requests. */
-const rest = async (sides: Sides) => {
-  const side = await withoutOthers(sides)
-  await warmUp([side], { prepare: newSteps(tools.allowed, 200), ...CASE_WARM_UP })
-  await pause(QUIET_MILLIS)
-  const before = side.usage()
-  await pause(REST_MILLIS)
-  const after = side.usage()
-  const percent = (kind: "service" | "postgres") => ((after[kind] - before[kind]) * 1e5) / REST_MILLIS
-  console.log(`\nAt rest for ${REST_MILLIS / 1_000} s, ${QUIET_MILLIS / 1_000} s after the last request\n`)
-  console.log(atMost("the service, of one processor", [percent("service")], 1, "%"))
-  console.log(line("PostgreSQL, of one processor", [percent("postgres")], "%"))
-  const [postgres, own] = [sides.store.megabytes(await preparerPids(side)), residentMegabytes(side.pid)]
-  console.log(line("the service, resident memory", [own], "MB"))
-  console.log(line("all PostgreSQL processes, memory", [postgres], "MB"))
-  console.log(atMost("both, memory", [own + postgres], 200, "MB"))
-}
-
-/** The cases in the order in which they run. The last two stop the other sides. */
+/** The cases in the order in which they run. The last one stops the other sides. */
 export const cases: Readonly<Record<string, (sides: Sides) => Promise<void>>> = {
   allowed,
   claimed,
@@ -291,6 +262,5 @@ export const cases: Readonly<Record<string, (sides: Sides) => Promise<void>>> = 
   resume,
   run: logRun,
   burst,
-  memory,
-  rest
+  memory
 }
