@@ -110,11 +110,12 @@ const goalsOf = (text: string): ReadonlyArray<string> => {
   })
 }
 
-/** Writes a section in place of the one that has its title, and the table of goals. */
+/** Writes a section in place of the one that has its title and of those of its parts, and the table of goals. */
 const record = (title: string, output: string): void => {
+  const replaced = [`\n## ${title}, `, `\n## ${title} `, GOALS]
   const [head = "", ...sections] = readFileSync(results, "utf8")
     .split(/(?=\n## )/)
-    .filter((one) => !one.startsWith(`\n## ${title}, `) && !one.startsWith(GOALS))
+    .filter((one) => !replaced.some((start) => one.startsWith(start)))
   const recorded = [...sections, section(title, output)]
   const table = [
     "| Figure | Median (lowest to highest) | Goal | |",
