@@ -8,6 +8,13 @@ const STOP_MILLIS = 20_000
 /** After this much silence the service closes a connection, and then has to open another, in milliseconds. */
 const SILENCE_MILLIS = 15_000
 
+/** Faults that end connections. */
+const CONNECTION_LOSSES: ReadonlySet<string> = new Set<Fault["_tag"]>([
+  "CutConnections",
+  "SilenceConnections",
+  "Partition"
+])
+
 /** The pause between the restarts of a roll-out, and the time without the process in each, in milliseconds. */
 const ROLL_OUT_MILLIS = 3_000
 const ROLL_OUT_DOWN_MILLIS = 300
@@ -142,10 +149,17 @@ export class Faults<Other extends string = never> {
         const replica = replicas[fault.replica]
         if (replica === undefined || !replica.host.isAlive || replica.host.isFrozen) return
         this.note(fault._tag, fault.replica, fault.millis)
+        const began = simulation.now
         replica.host.freeze()
         if (fault._tag === "Suspend") replica.host.stopMonotonic()
         return this.#after(fault.millis, () => {
           simulation.log(() => `${replica.host.name}: continues`)
+          // It has not noticed the loss of a connection that it waits on.
+          const wasCut = this.#past.some(
+            ({ replica: of, tag, to }) =>
+              CONNECTION_LOSSES.has(tag) && to >= began && (of === undefined || of === fault.replica)
+          )
+          if (wasCut) this.note("SilenceConnections", fault.replica, SILENCE_MILLIS)
           if (fault._tag === "Suspend") this.#targets.onResume(fault.replica)
           replica.host.thaw()
         })

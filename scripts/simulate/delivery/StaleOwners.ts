@@ -25,8 +25,9 @@ export class StaleOwners {
   /** Results that were refused although the process still believed in its lease: when. */
   readonly #refused = new Map<Replica, number>()
   readonly #refusedAt = new Map<Replica, number>()
-  /** When each process last renewed its leases, on its own monotonic clock. */
+  /** When each process last renewed its leases, and last read the tail of its queue, on its own monotonic clock. */
   readonly #renewedAt = new Map<string, number>()
+  readonly #readAt = new Map<string, number>()
   /** Statements on leases that are under way, and when the last one failed. */
   readonly #busy = new Map<Replica, number>()
   readonly #failedAt = new Map<Replica, number>()
@@ -84,6 +85,11 @@ export class StaleOwners {
     }
   }
 
+  /** A process has read the tail of its queue. */
+  reads({ host, owner }: Replica): void {
+    this.#readAt.set(owner, monotonicMillis(host.clock))
+  }
+
   /** A process learns that a result was refused. */
   refused(replica: Replica, owned: OwnedShard): void {
     const { now } = this.#world.simulation
@@ -94,16 +100,18 @@ export class StaleOwners {
     const last = this.#refusedAt.get(replica) ?? -Infinity
     this.#refusedAt.set(replica, now)
     // Once between two regular renewals. A process that could not work lets its leases end.
-    if (now - last < 2 * defaultLease.renewMillis || !this.#hasRenewed(replica)) return
+    if (now - last < 2 * defaultLease.renewMillis || !this.#works(replica)) return
     // A renewal that is under way is completed first; after a failed one the process waits.
     const hasFailed = now - (this.#failedAt.get(replica) ?? -Infinity) < 2 * defaultLease.renewMillis
     if ((this.#busy.get(replica) ?? 0) === 0 && !hasFailed) this.#refused.set(replica, now)
   }
 
-  /** Whether the last renewal is not long ago, by the clock of the process. */
-  #hasRenewed({ host, owner }: Replica): boolean {
-    const at = this.#renewedAt.get(owner)
-    return at !== undefined && monotonicMillis(host.clock) - at < defaultLease.renewMillis + NOTICE_MILLIS
+  /** Whether a process has renewed its leases and read its queue not long ago, by its clock. One that cannot read lets its leases end. */
+  #works({ host, owner }: Replica): boolean {
+    const now = monotonicMillis(host.clock)
+    const since = (times: ReadonlyMap<string, number>) => now - (times.get(owner) ?? -Infinity)
+    const { leaseMillis, renewMillis } = defaultLease
+    return since(this.#renewedAt) < renewMillis + NOTICE_MILLIS && since(this.#readAt) < leaseMillis / 2
   }
 
   /** The first broken promise: a process does not renew soon after a refused result. */

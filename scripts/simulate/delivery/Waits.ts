@@ -151,6 +151,8 @@ export class Waits {
     const { now } = simulation
     const owner = this.#world.replicaOf(model.shards.committedRow(String(row.shard))?.owner ?? "")
     if (owner?.engine === undefined || owner.host.isFrozen) return undefined
+    // Nothing begins in a shard that is handed over, until the attempts in flight have ended.
+    if (owner.engine.shards.owned.get(row.shard)?.draining === true) return undefined
     const loaded = this.#loaded.get(row.seq)
     if (loaded?.attempt === row.attempt && loaded.epoch === model.epochOf(row.shard)) return undefined
     // Rates of receivers hold deliveries back for as long as they say.

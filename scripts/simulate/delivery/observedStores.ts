@@ -28,7 +28,8 @@ export const observedDeliveryStore = (replica: Replica, store: DeliveryStore): D
     rejected.has(result.lane.destination_id) && (verdict._tag !== "Failed" || verdict.error !== UNWRITABLE)
   return {
     hasCachedNumbers: store.hasCachedNumbers,
-    tail: (ranges, limit) => reads(store.tail(ranges, limit)),
+    tail: (ranges, limit) =>
+      Effect.tap(reads(store.tail(ranges, limit)), () => Effect.sync(() => checks.stale.reads(replica))),
     nonEmpty: (shards) => timed(replica, store.nonEmpty(shards)),
     heads: (positions, horizonMillis) => reads(store.heads(positions, horizonMillis)),
     refill: (lanes, rows) => reads(store.refill(lanes, rows)),
