@@ -100,14 +100,14 @@ export class StaleOwners {
     const last = this.#refusedAt.get(replica) ?? -Infinity
     this.#refusedAt.set(replica, now)
     // Once between two regular renewals. A process that could not work lets its leases end.
-    if (now - last < 2 * defaultLease.renewMillis || !this.#works(replica)) return
+    if (now - last < 2 * defaultLease.renewMillis || !this.#canRenew(replica)) return
     // A renewal that is under way is completed first; after a failed one the process waits.
     const hasFailed = now - (this.#failedAt.get(replica) ?? -Infinity) < 2 * defaultLease.renewMillis
     if ((this.#busy.get(replica) ?? 0) === 0 && !hasFailed) this.#refused.set(replica, now)
   }
 
   /** Whether a process has renewed its leases and read its queue not long ago, by its clock. One that cannot read lets its leases end. */
-  #works({ host, owner }: Replica): boolean {
+  #canRenew({ host, owner }: Replica): boolean {
     const now = monotonicMillis(host.clock)
     const since = (times: ReadonlyMap<string, number>) => now - (times.get(owner) ?? -Infinity)
     const { leaseMillis, renewMillis } = defaultLease

@@ -1,4 +1,5 @@
 import { defaultLease } from "../../../src/server/delivery/Delivery/Shards.ts"
+import type { Engine } from "../../../src/server/delivery/Delivery/Engine.ts"
 import { shardOf } from "../../../src/server/delivery/Delivery/shardOf.ts"
 import { isRetry, type QueuedDelivery } from "../../../src/server/delivery/Delivery/QueuedDelivery.ts"
 import { BEGINNING } from "../core/Host.ts"
@@ -123,6 +124,7 @@ export class Waits {
       const wrong = this.#checkMemory(replica, this.#of(replica))
       if (wrong !== undefined) return wrong
       this.#noteLimits(replica, this.#of(replica))
+      this.#noteHandovers(replica.engine, this.#of(replica))
       // A cooldown begins in memory, and its statement may take long.
       for (const [lane, { _tag }] of replica.engine.dispatcher.unsavedHealth(Number.POSITIVE_INFINITY)) {
         if (_tag !== "Healthy") this.fails(lane.destination_id)
@@ -151,8 +153,6 @@ export class Waits {
     const { now } = simulation
     const owner = this.#world.replicaOf(model.shards.committedRow(String(row.shard))?.owner ?? "")
     if (owner?.engine === undefined || owner.host.isFrozen) return undefined
-    // Nothing begins in a shard that is handed over, until the attempts in flight have ended.
-    if (owner.engine.shards.owned.get(row.shard)?.draining === true) return undefined
     const loaded = this.#loaded.get(row.seq)
     if (loaded?.attempt === row.attempt && loaded.epoch === model.epochOf(row.shard)) return undefined
     // Rates of receivers hold deliveries back for as long as they say.
@@ -175,6 +175,7 @@ export class Waits {
       (this.#unwellAt.get(row.destination_id) ?? -Infinity) + 100,
       work.slowUntil,
       full("lease"),
+      full(`shard ${row.shard}`) + RENEWAL_MILLIS,
       full(`destination ${row.destination_id}`)
     )
     const isRetried = row.attempt > row.first_attempt
@@ -247,6 +248,12 @@ export class Waits {
               : concurrency
       if (running >= limit) work.fullAt.set(name, now)
     }
+  }
+
+  /** Nothing begins in a shard that is handed over: it is released by the first renewal after its attempts in flight have ended. */
+  #noteHandovers({ shards }: Engine, work: Work): void {
+    for (const { draining, shard, unfinished } of shards.owned.values())
+      if (draining && unfinished > 0) work.fullAt.set(`shard ${shard}`, this.#world.simulation.now)
   }
 
   /** Whether no attempt may start, as too little of a lease is left: each of the last renewals was slow. */
