@@ -82,6 +82,10 @@ describe.skipIf(!isLinux)("a primary without its synchronous standby", () => {
           assert.isTrue(isDown())
           yield* setStandby("")
           yield* eventually(Effect.sync(isDown), (down) => !down)
+          yield* eventually(
+            Effect.sync(() => log.at(-1)),
+            (line) => line === "The database is available again"
+          )
           assert.deepStrictEqual(
             log
               .filter((line) => line.startsWith("The database"))

@@ -67,7 +67,7 @@ export interface DatabaseOptions {
 }
 
 /** After how much silence a connection with these settings is closed, in milliseconds. */
-const responseDeadlineMillis = ({ settings }: ConnectionGroup): number =>
+export const responseDeadlineMillis = ({ settings }: ConnectionGroup): number =>
   Number(settings["statement_timeout"] ?? STATEMENT_TIMEOUT_MILLIS) + RESPONSE_MARGIN_MILLIS
 
 /** A client whose transactions are counted and limited per organization, and whose dead connections are closed. */

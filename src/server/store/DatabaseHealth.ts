@@ -1,10 +1,11 @@
 /**
- * Logs an outage of the database when it begins, with the server's message, and when it ends. Readiness fails
- * meanwhile.
+ * Logs an outage of the database when it begins, with the server's message, and when it ends. Readiness fails while
+ * the server refuses connections or writes.
  *
  * ```
  *   failed statement ──> report ──> outage begins: one error ────> check on a connection of its own, every second
- *                                                                       │ succeeds, and nothing failed for 3 s
+ *                                                                       │ succeeds, and no refusal for 3 s: ready
+ *                                                                       │ no failure for a response deadline
  *                                                                       v
  *                                                                  outage ends: one line
  * ```
@@ -12,6 +13,7 @@
 import { PgClient, PgConnection } from "@effect/sql-pg"
 import { Clock, type Duration, Effect, Layer, Scope } from "effect"
 import { SqlError } from "effect/sql"
+import { responseDeadlineMillis } from "./Database.ts"
 import { groupOf } from "./Database/ConnectionGroup.ts"
 import { monotonicMillis } from "../concurrency/monotonicMillis.ts"
 import { DatabaseOutage } from "../observability/DatabaseOutage.ts"
@@ -35,8 +37,15 @@ const CHECK_TIMEOUT: Duration.Input = "5 seconds"
  */
 const COMMIT_TIMEOUT: Duration.Input = "2 seconds"
 
-/** An outage has ended once a check succeeds and no statement has failed for this long. */
-const QUIET_MILLIS = 3_000
+/** This replica is ready again once a check succeeds and nothing has been refused for this long. */
+const READY_AFTER_MILLIS = 3_000
+
+/**
+ * An outage has ended once a check succeeds and no statement has failed for this much longer than a connection may be
+ * silent: statements on connections that were lost in the same outage fail at that deadline. A pooler holds such
+ * connections for later statements.
+ */
+const QUIET_MARGIN_MILLIS = 1_000
 
 /** Maximum number of different reasons that are logged for one outage, such as "shutting down", then "starting up". */
 const MAX_REASONS = 5
@@ -57,17 +66,19 @@ interface Outage {
   lastFailure: number
   failures: number
   /**
-   * Whether the server responds with a refusal, or the last check failed. A lost connection alone does not make this
-   * replica unready.
+   * When the server last refused something or a check failed; undefined once this replica is ready again. A lost
+   * connection alone does not make it unready.
    */
-  isDown: boolean
+  downAt: number | undefined
 }
 
 /** Reports to the log, and keeps the state of an outage in memory. */
 export const layer: Layer.Layer<never, never, PgClient.PgClient> = Layer.effect(
   DatabaseOutage,
   Effect.gen(function* () {
-    const { closeAll, direct, shared, usesPooler } = groupOf(yield* PgClient.PgClient)
+    const group = groupOf(yield* PgClient.PgClient)
+    const { closeAll, direct, shared, usesPooler } = group
+    const quietMillis = responseDeadlineMillis(group) + QUIET_MARGIN_MILLIS
     const clock = yield* Clock.Clock
     const scope = yield* Scope.Scope
     const now = () => monotonicMillis(clock)
@@ -115,13 +126,20 @@ export const layer: Layer.Layer<never, never, PgClient.PgClient> = Layer.effect(
           ),
           state === "" ? {} : { sqlstate: state }
         )
+        const at = now()
         if (outage === undefined) {
-          outage = { since: now(), lastFailure: now(), failures: 1, isDown, reasons: new Set([key]) }
+          outage = {
+            since: at,
+            lastFailure: at,
+            failures: 1,
+            downAt: isDown ? at : undefined,
+            reasons: new Set([key])
+          }
           return Effect.andThen(line, Effect.forkIn(watch, scope))
         }
         outage.failures++
-        outage.lastFailure = now()
-        outage.isDown ||= isDown
+        outage.lastFailure = at
+        if (isDown) outage.downAt = at
         if (outage.reasons.has(key) || outage.reasons.size >= MAX_REASONS) return Effect.void
         outage.reasons.add(key)
         return line
@@ -131,13 +149,16 @@ export const layer: Layer.Layer<never, never, PgClient.PgClient> = Layer.effect(
       while (outage !== undefined) {
         const failed = yield* Effect.match(check, { onFailure: (error) => error, onSuccess: () => undefined })
         if (failed !== undefined) yield* note(failed, true)
-        else if (now() - outage.lastFailure >= QUIET_MILLIS) {
-          const { failures, since } = outage
-          outage = undefined
-          return yield* Effect.annotateLogs(Effect.logInfo("The database is available again"), {
-            seconds: Math.round((now() - since) / 1_000),
-            failures
-          })
+        else {
+          const { downAt, failures, lastFailure, since } = outage
+          if (downAt !== undefined && now() - downAt >= READY_AFTER_MILLIS) outage.downAt = undefined
+          if (outage.downAt === undefined && now() - lastFailure >= quietMillis) {
+            outage = undefined
+            return yield* Effect.annotateLogs(Effect.logInfo("The database is available again"), {
+              seconds: Math.round((lastFailure - since) / 1_000),
+              failures
+            })
+          }
         }
         yield* Effect.sleep(CHECK_EVERY)
       }
@@ -148,7 +169,7 @@ export const layer: Layer.Layer<never, never, PgClient.PgClient> = Layer.effect(
         SqlError.isSqlError(error) && isDatabaseOutage(error)
           ? Effect.as(note(error, isRefusal(error)), true)
           : Effect.succeed(false),
-      isDown: () => outage?.isDown === true
+      isDown: () => outage?.downAt !== undefined
     }
   })
 )

@@ -32,10 +32,10 @@ const asAdmin = (statement: string) =>
 
 const databaseOf = (url: Redacted.Redacted) => new URL(Redacted.value(url)).pathname.slice(1)
 
-/** A client whose outages are logged. */
+/** A client whose outages are logged. A connection on which the server is silent is closed after 2.5 s. */
 const layerOf = (url: Redacted.Redacted, log: Layer.Layer<never>) =>
   DatabaseHealth.layer.pipe(
-    Layer.provideMerge(Layer.orDie(Database.layer({ url, maxConnections: 2 }))),
+    Layer.provideMerge(Layer.orDie(Database.layer({ url, maxConnections: 2, statementTimeoutMillis: 500 }))),
     Layer.provideMerge(log)
   )
 
@@ -71,7 +71,20 @@ describe("DatabaseHealth", () => {
         yield* asAdmin(`ALTER DATABASE "${databaseOf(url)}" RESET default_transaction_read_only`)
         // The sessions that were open meanwhile would stay read-only: they are replaced.
         yield* eventually(ready, (isReady) => isReady)
-        assert.strictEqual(log.lines.at(-1)?.message, "The database is available again")
+
+        // A statement that was sent during the outage fails once its connection has been silent for too long.
+        const sql = yield* PgClient.PgClient
+        const { report } = yield* DatabaseOutage
+        assert.isTrue(yield* report(yield* Effect.flip(sql`SELECT pg_terminate_backend(pg_backend_pid())`)))
+        assert.isTrue(yield* ready)
+        yield* eventually(
+          Effect.sync(() => log.lines.at(-1)?.message),
+          (message) => message === "The database is available again"
+        )
+        assert.lengthOf(
+          log.lines.filter(({ message }) => message.startsWith("The database is unavailable")),
+          1
+        )
       }).pipe(Effect.provide(layerOf(url, log.layer)))
     })
   )
