@@ -69,8 +69,9 @@ export const startPgBouncer = Effect.fnUntraced(function* (
     // The role is the one of the server's URL.
     auth_type: "any",
     max_client_conn: "2000",
-    // A test ends before a server is asked again after 15 s.
+    // As docs/databases.md recommends.
     server_login_retry: "1",
+    server_idle_timeout: "5",
     ...settings
   }
   writeFileSync(

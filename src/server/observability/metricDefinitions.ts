@@ -271,8 +271,7 @@ export const xminAge = Metric.gauge("countersign_store_xmin_age_transactions", {
 /** `state`: active, idle or in_transaction. */
 export const databaseConnections = series((state: string) =>
   Metric.gauge("countersign_store_connections", {
-    description:
-      "Database connections of this replica by state. Behind a connection pooler: sessions that this replica used last, and its direct connections",
+    description: "Database connections of this replica by state, without those of a connection pooler",
     attributes: { state }
   })
 )

@@ -136,6 +136,9 @@ export const layer = (
   const pooled: PgClient.PgPoolConfig = {
     ...pool,
     url: options.url,
+    // The same for all processes: before a session serves a client with another name, PgBouncer sends a `SET`, and if that has no response,
+    // PgBouncer 1.18 keeps the session in its pool forever, also after the client has gone.
+    applicationName: "countersign",
     prepare: false,
     // The only setting that every pooler passes on.
     startupParameters: { timezone: "UTC" }

@@ -11,20 +11,21 @@ import {
   xminAge
 } from "../../observability/metricDefinitions.ts"
 import { readServerConnections } from "../serverConnections.ts"
+import { groupOf } from "./ConnectionGroup.ts"
 import { transactionCounts } from "./limitTransactions.ts"
 
 const states = ["active", "idle", "in_transaction"] as const
 
 /**
  * Updates the gauges of the database and of this process's connections to it. PostgreSQL shows the snapshot age of other roles' sessions in
- * transactions to every role, but in seconds only to members of `pg_read_all_stats`. A session behind a connection pooler counts for the
- * process that used it last: poolers set the `application_name` of the client.
+ * transactions to every role, but in seconds only to members of `pg_read_all_stats`. The sessions of a connection pooler belong to no process.
  */
 export const makeDatabaseCollector = Effect.fnUntraced(function* (options: {
   /** The sum over all pools of the process. */
   readonly maxConnections: number
 }): Effect.fn.Return<MetricCollector, never, SqlClient.SqlClient> {
   const sql = yield* SqlClient.SqlClient
+  const { applicationName = null } = groupOf(sql).direct
   return Effect.gen(function* () {
     yield* Metric.update(databaseConnectionsMax, options.maxConnections)
     const { open, waiting } = transactionCounts(sql)
@@ -36,7 +37,7 @@ export const makeDatabaseCollector = Effect.fnUntraced(function* (options: {
         CASE WHEN state LIKE 'idle in transaction%' THEN 'in_transaction' ELSE state END AS state,
         count(*)::int AS count
       FROM pg_stat_activity
-      WHERE application_name = current_setting('application_name')
+      WHERE application_name = ${applicationName}
         AND usename = current_user
         AND datname = current_database()
       GROUP BY 1

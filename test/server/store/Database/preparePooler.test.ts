@@ -130,6 +130,23 @@ describe.skipIf(!isInstalled)(`Database through ${isInstalled ? pgbouncerVersion
       })
   )
 
+  it.live(
+    "all replicas have one name, so that a session serves them in turn without a SET of the pooler",
+    () =>
+      Effect.gen(function* () {
+        const direct = yield* cloneDatabase
+        const pooler = yield* startPgBouncer(direct, { default_pool_size: "1" })
+        const name = Effect.flatMap(
+          SqlClient.SqlClient,
+          (sql) => sql<{ name: string }>`SELECT current_setting('application_name') AS name`
+        ).pipe(Effect.provide(layerPooled(pooler.through(direct), direct)))
+        assert.deepStrictEqual(yield* Effect.all([name, name]), [
+          [{ name: "countersign" }],
+          [{ name: "countersign" }]
+        ])
+      })
+  )
+
   it.live("a pooler that sets its sessions itself is accepted if the values are right, else named", () =>
     Effect.gen(function* () {
       const right =
