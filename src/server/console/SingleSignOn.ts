@@ -407,14 +407,8 @@ const make = Effect.fnUntraced(function* (settings: SingleSignOnSettings, public
       refused[refusal]
     )
 
-  const requireDomain = (person: VerifiedPerson) => {
-    const { emailDomains } = settings
-    if (emailDomains === undefined) return Effect.void
-    const domain = (person.email ?? "").slice((person.email ?? "").lastIndexOf("@") + 1).toLowerCase()
-    return person.isEmailVerified && emailDomains.includes(domain)
-      ? Effect.void
-      : refuse(person, "OtherDomain")
-  }
+  const hasAllowedDomain = ({ email }: VerifiedPerson): boolean =>
+    settings.emailDomains?.includes((email ?? "").replace(/^.*@/su, "").toLowerCase()) ?? true
 
   const begin = Effect.fn("SingleSignOn.begin")(function* ({
     organization,
@@ -488,11 +482,15 @@ const make = Effect.fnUntraced(function* (settings: SingleSignOnSettings, public
     if (!(yield* useOnce(derive(pending.secret, "state")))) return yield* expired
     const claims = yield* exchange(server, pending, parameters)
     const person = personOf(claims, settings)
-    yield* requireDomain(person)
+    if (settings.emailDomains !== undefined && !person.isEmailVerified)
+      return yield* refuse(person, "OtherDomain")
+    const isAllowed = hasAllowedDomain(person)
+    // Without a rule the access ends that the person had before.
     const admission = yield* people.admit(person, {
-      rules: settings.access,
+      rules: isAllowed ? settings.access : [],
       organization: pending.organization
     })
+    if (!isAllowed) return yield* refuse(person, "OtherDomain")
     if (admission._tag === "NoAccess" || admission._tag === "Blocked" || admission._tag === "Full") {
       return yield* refuse(person, admission._tag)
     }

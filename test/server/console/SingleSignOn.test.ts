@@ -712,6 +712,29 @@ describe("SingleSignOn", () => {
     )
   )
 
+  it.live("a person whose verified address is of another domain now loses the access that they had", () =>
+    withProvider(
+      (provider, url) =>
+        Effect.gen(function* () {
+          const account = provider.accounts.get("ada") ?? {}
+          const { browser } = yield* signIn(url)
+          const session = Effect.promise(() => browser.session(url))
+          // An address that is not verified is no proof that the person is somebody else's.
+          provider.accounts.set("ada", { ...account, email: "ada@example.net", email_verified: false })
+          assert.isNull((yield* signIn(url)).session)
+          assert.isNotNull(yield* session)
+          provider.accounts.set("ada", { ...account, email: "ada@example.net", email_verified: true })
+          const refused = yield* signIn(url)
+          assert.strictEqual(refused.end.status, 403)
+          assert.isNull(yield* session)
+          const admin = yield* (yield* Countersign).client({}, "acme")
+          const { entries } = yield* admin.auditLog.list({ query: { action: "person.access_ended" } })
+          assert.lengthOf(entries, 1)
+        }),
+      { COUNTERSIGN_OIDC_EMAIL_DOMAINS: "example.com" }
+    )
+  )
+
   it.live.each([{}, { userinfo_signed_response_alg: "ES256" }, { userinfo_signed_response_alg: "Ed25519" }])(
     "claims that the ID token has not come from the userinfo, also from a signed one: %j",
     (client) => {
