@@ -3,6 +3,7 @@
  * name of the component schema that the value is an example of. A test validates each against its schema.
  */
 import type { Schema } from "effect"
+import { presetScopes } from "../domain/identity/Scope.ts"
 
 const id = (prefix: string, last: string) => `${prefix}_019abf51c3a27d4e8b90a1b2c3d4e5${last}`
 
@@ -121,7 +122,7 @@ const dataset = {
   version: 1,
   base_dataset_id: null,
   examples_erased: 0,
-  example_count: 1,
+  example_count: 10,
   content_digest: digest,
   created_at: "2026-11-21T02:40:00.000Z",
   created_by: ada
@@ -131,7 +132,7 @@ const nextDataset = {
   id: ids.nextDataset,
   version: 2,
   base_dataset_id: ids.dataset,
-  example_count: 2
+  example_count: 11
 }
 
 const pendingFeedback = {
@@ -504,7 +505,7 @@ const apiKey = {
   name: "Ada Lovelace",
   hint: "csk_4Zr8mWq2LxT0aBcD_",
   preset: "reviewer",
-  scopes: ["feedback.read", "approvals.read", "approvals.decide"],
+  scopes: presetScopes("reviewer"),
   groups: ["finance"],
   email: "ada@example.com",
   email_verified_at: "2026-11-21T02:41:12.000Z",
@@ -646,7 +647,7 @@ const invitation = {
   name: "Grace Hopper",
   email: "grace@example.com",
   preset: "reviewer",
-  scopes: ["feedback.read", "approvals.read", "approvals.decide"],
+  scopes: presetScopes("reviewer"),
   groups: [],
   status: "pending",
   created_at: "2026-11-21T02:33:05.123Z",
@@ -691,7 +692,7 @@ export const schemaExamples: Readonly<Record<string, Schema.Json>> = {
     release_id: ids.release,
     dataset_id: ids.dataset,
     answer: wrongAnswer,
-    examples: [{ id: ids.example, score: 0.7317 }],
+    examples: [{ id: ids.example, score: 0.82 }],
     usage: { input_tokens: 184, output_tokens: 31 },
     created_at: "2026-11-21T03:00:00.000Z"
   },
@@ -866,7 +867,7 @@ export const schemaExamples: Readonly<Record<string, Schema.Json>> = {
     superseded_count: 0,
     examples_added: 1,
     examples_replaced: 0,
-    example_count: 2
+    example_count: 11
   },
   PreviewRequest: { feedback_ids: [ids.feedback] },
   ReviewManyRequest: { feedback_ids: [ids.feedback], verdict: "stage" },

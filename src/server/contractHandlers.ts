@@ -10,11 +10,14 @@ import { Authorized } from "../api/Authorization.ts"
 import { ComparisonPage, ReleasePage } from "../api/Comparisons.ts"
 import { DatasetPage, ExamplePage } from "../api/Datasets.ts"
 import { DecisionResults } from "../api/DecisionBatch.ts"
+import { DeletionPage } from "../api/Deletions.ts"
 import { CurrentFeedbackToken, EndUserFeedbackApi } from "../api/EndUserFeedback.ts"
 import { ExecutionPage } from "../api/Executions.ts"
 import { DEFAULT_QUALITY_DAYS, FeedbackPage, PromotionPreview } from "../api/Feedback.ts"
+import { GrantPage } from "../api/Grants.ts"
 import { DEFAULT_HOOK_WAIT_SECONDS } from "../api/Hooks.ts"
 import { NotificationDeliveries, NotificationEndpoints } from "../api/NotificationEndpoints.ts"
+import { ReviewerAnswerPage } from "../api/Reviewers.ts"
 import { ReviewResults } from "../api/ReviewBatch.ts"
 import { RunPage } from "../api/Runs.ts"
 import { TaskPage, TRACE_HEADER } from "../api/Tasks.ts"
@@ -113,6 +116,9 @@ const respondResults = jsonResponse(DecisionResults)
 const respondNotificationEndpoints = jsonResponse(NotificationEndpoints)
 const respondNotificationDeliveries = jsonResponse(NotificationDeliveries)
 const respondTelemetryDeliveries = jsonResponse(TelemetryDeliveries)
+const respondGrantPage = respondPage("grants", GrantPage)
+const respondReviewerAnswerPage = respondPage("answers", ReviewerAnswerPage)
+const respondDeletionPage = respondPage("deletions", DeletionPage)
 const respondAuditEntryPage = respondPage("entries", AuditEntryPage)
 
 const respondExamples = respondLines("examples", Example)
@@ -336,8 +342,7 @@ export const layerContractHandlers = Layer.mergeAll(
   ),
   layerGroup(Api, "grants", { grants: Grants }, (handlers, { grants }) =>
     handlers.handleAll({
-      list: ({ query }) =>
-        Effect.map(grants.list(query), ({ items, next_cursor }) => ({ grants: items, next_cursor })),
+      list: ({ query }) => Effect.flatMap(grants.list(query), respondGrantPage),
       get: ({ params }) => grants.get(params.id),
       revoke: ({ params }) => grants.revoke(params.id)
     })
@@ -356,10 +361,7 @@ export const layerContractHandlers = Layer.mergeAll(
         stop: ({ params }) => reviewers.stop(params.task_id),
         restore: ({ params }) => reviewers.restore(params.task_id),
         answers: ({ params, query }) =>
-          Effect.map(reviewers.answers(params.task_id, query), ({ items, next_cursor }) => ({
-            answers: items,
-            next_cursor
-          })),
+          Effect.flatMap(reviewers.answers(params.task_id, query), respondReviewerAnswerPage),
         markWrong: ({ params }) => reviews.markWrong(params.task_id, params.answer_id),
         backtest: ({ params, payload }) => reviewers.backtest(params.task_id, payload),
         promote: ({ params, payload }) => reviewers.promote(params.task_id, payload)
@@ -436,8 +438,7 @@ export const layerContractHandlers = Layer.mergeAll(
   ),
   layerGroup(Api, "deletions", { deletions: Deletions }, (handlers, { deletions }) =>
     handlers.handleAll({
-      list: ({ query }) =>
-        Effect.map(deletions.list(query), ({ items, next_cursor }) => ({ deletions: items, next_cursor })),
+      list: ({ query }) => Effect.flatMap(deletions.list(query), respondDeletionPage),
       get: ({ params }) => deletions.get(params.id),
       erase: ({ payload }) => deletions.erase(payload)
     })

@@ -320,7 +320,7 @@ export const withoutEngineFor =
           endCooldown: () => Effect.void,
           endCooldownHere: () => false,
           retryNow: () => Effect.void,
-          countRequest: () => true,
+          tryTakeRequest: () => true,
           keptSince: Effect.die("Nothing is removed here"),
           runRetention: Effect.die("Nothing is removed here"),
           stats: Effect.die("Nothing is carried here")

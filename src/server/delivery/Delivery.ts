@@ -158,7 +158,7 @@ export class Delivery extends Context.Service<
      * Counts a request that is not a delivery, such as a challenge, within the rates of the host (`receiver`) or network
      * that it goes to. False: the rate is reached, and it must not be sent now.
      */
-    readonly countRequest: (
+    readonly tryTakeRequest: (
       channel: string,
       org_id: OrgId,
       by: "receiver" | "network",
@@ -288,7 +288,7 @@ const make = Effect.fnUntraced(function* (
     nextAttempts: log.nextAttempts,
     discard: queue.discard,
     stats: makeDeliveryStats(sql, channels, shards, dispatcher, reader),
-    countRequest: dispatcher.countRequest,
+    tryTakeRequest: dispatcher.tryTakeRequest,
     keptSince: retention.cutoff,
     runRetention: retention.runOnce
   })

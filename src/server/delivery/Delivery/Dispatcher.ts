@@ -99,10 +99,15 @@ export interface Dispatcher {
   /** Whether this replica has an attempt at this delivery in flight. */
   readonly isSending: (delivery_id: string) => boolean
   /**
-   * Counts a request that is not a delivery within the rates of a channel's receiver or network, and returns whether they
-   * allow it now.
+   * Takes a request that is not a delivery from the rates of a channel's receiver or network. Returns false if one of them
+   * does not allow it now.
    */
-  readonly countRequest: (channel: string, org_id: OrgId, by: "receiver" | "network", name: string) => boolean
+  readonly tryTakeRequest: (
+    channel: string,
+    org_id: OrgId,
+    by: "receiver" | "network",
+    name: string
+  ) => boolean
   /** Attempts in flight, by channel. */
   readonly attemptsInFlight: () => ReadonlyMap<string, number>
   /** How much is in memory: lanes, and deliveries that are waiting, in flight or not yet recorded. */
@@ -305,14 +310,19 @@ export const makeDispatcher = (
     const receiverRates = ratesBy("receiverRates")
     const networkRates = ratesBy("networkRates")
 
-    /** Returns an unsent delivery, unchanged, to the front of its lane. */
-    const putBack = (lane: Lane, delivery: QueuedDelivery): void => {
-      deliveriesHeld(lane.channel.name).updateUnsafe(1, context)
+    /** Returns an unsent delivery to its lane. */
+    const returnToLane = (lane: Lane, delivery: QueuedDelivery, dueAt = delivery.dueAt): void => {
       lane.owned.unfinished--
       endAttempt(lane, delivery, "Returned")
-      if (lanes.has(lane)) insert(lane, delivery)
+      if (lanes.has(lane)) insert(lane, { ...delivery, dueAt })
       else lanes.unload(lane, delivery)
       dispatch()
+    }
+
+    /** Returns a delivery that a rate limit does not allow now, to the front of its lane. */
+    const putBack = (lane: Lane, delivery: QueuedDelivery): void => {
+      deliveriesHeld(lane.channel.name).updateUnsafe(1, context)
+      returnToLane(lane, delivery)
     }
 
     /** Whether the receiver's rate allows a loaded attempt now; if not, it returns to its lane, which is held back. */
@@ -364,13 +374,7 @@ export const makeDispatcher = (
         dispatch()
         publish(result)
       },
-      requeue: (lane, delivery) => {
-        lane.owned.unfinished--
-        endAttempt(lane, delivery, "Returned")
-        if (lanes.has(lane)) insert(lane, { ...delivery, dueAt: monotonicMillis(dueClock) + RELOAD_MILLIS })
-        else lanes.unload(lane, delivery)
-        dispatch()
-      }
+      requeue: (lane, delivery) => returnToLane(lane, delivery, monotonicMillis(dueClock) + RELOAD_MILLIS)
     })
 
     /** The lane of a destination, if this replica owns it, without a cooldown. */
@@ -468,7 +472,7 @@ export const makeDispatcher = (
       },
       dropLostLanes: lanes.dropLost,
       isSending: (delivery_id) => sending.has(delivery_id),
-      countRequest: (channel, org_id, by, name) => {
+      tryTakeRequest: (channel, org_id, by, name) => {
         const rates = (by === "receiver" ? receiverRates : networkRates).get(channel)
         return rates === undefined || rates.tryTake(org_id, name, monotonicMillis(dueClock))
       },

@@ -55,7 +55,7 @@ export const sendChallenge = Effect.fnUntraced(function* (
     })
   }
   const { host, keys, url } = yield* Effect.orDie(endpoints.unseal({ org_id, destination_id: id }, sealed))
-  if (!delivery.countRequest(WEBHOOK, org_id, "receiver", host)) return yield* rateReached
+  if (!delivery.tryTakeRequest(WEBHOOK, org_id, "receiver", host)) return yield* rateReached
   const eventId = yield* EventId.generate
   const challenge = yield* generateChallenge
   const body = Buffer.from(challengeBody({ id: eventId, org_id, occurred_at: yield* clock.now, challenge }))
@@ -79,7 +79,7 @@ export const sendChallenge = Effect.fnUntraced(function* (
     body,
     timeout: DEADLINE_MILLIS,
     maxResponseBytes: MAX_ANSWER_BYTES,
-    admit: (address) => delivery.countRequest(WEBHOOK, org_id, "network", addressNetwork(address))
+    admit: (address) => delivery.tryTakeRequest(WEBHOOK, org_id, "network", addressNetwork(address))
   })
   return yield* Effect.matchEffect(sent, {
     onFailure: ({ phrase, reason }) => (reason === "HeldBack" ? rateReached : Effect.succeed(phrase)),
