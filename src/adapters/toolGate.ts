@@ -19,7 +19,7 @@ import { backgroundClock, type Lease } from "../client/connect/keepClaim.ts"
 import { isProblem, type Problem } from "../client/connect/Problem.ts"
 import type { Clock } from "../client/connect/wait.ts"
 import type { CountersignClient } from "../client/connect.ts"
-import { isTransient } from "../client/isTransient.ts"
+import { isOutage, isTransient } from "../client/isTransient.ts"
 import {
   coveredBy,
   describeQuestion,
@@ -121,8 +121,9 @@ export interface GateSettings<Context = undefined> {
   /** Whether results of tools are recorded with the outcome. Default: `true`. Otherwise only success or failure, and the error, are. */
   readonly recordResults?: boolean
   /**
-   * What happens to a call if the service cannot be reached, is busy, or has a fault of its own. `allow` executes the call without a
-   * decision and without a record of it, and requires `onFault`. A refusal by the service, such as of the key, always denies. Default: `deny`.
+   * What happens to a call if the service cannot be reached, or answers with a status of 500 or above. `allow` executes the call without a
+   * decision and without a record of it, and requires `onFault`. A refusal by the service, such as of the key or by a rate limit, always
+   * denies. Default: `deny`.
    */
   readonly whenUnreachable?: "deny" | "allow"
   /** Called with every fault. Default: a line on `console.warn`. */
@@ -144,7 +145,7 @@ export type GateOptions<Context = undefined> = GateSettings<Context> &
  * - `executing`: another process has claimed the step and executes it;
  * - `unknown`: the step may have been executed. A person finds out, in the console or with `executions.resolve`;
  * - `question`: a reviewer asks about the call, which still waits. Nothing was rejected: the same call goes on waiting;
- * - `unreachable`: the service gave no answer;
+ * - `unreachable`: the service could not be reached, was busy, or had a fault. Nothing was rejected: the same call can be asked again;
  * - `refused`: the service refused the request, such as for a wrong key or a closed session, or a function of the settings threw.
  */
 export type DenialCause =
@@ -163,7 +164,7 @@ export type DenialCause =
 /** The call may be executed. */
 export interface Allowed {
   readonly verdict: "allow"
-  /** The decision. Undefined if the service was not reached and `whenUnreachable` is `allow`. */
+  /** The decision. Undefined if the service was down and `whenUnreachable` is `allow`. */
   readonly decision: GovernedStep | undefined
   /** The claim, by which only this caller may execute the call. Undefined without a decision, and if the call was asked about without a claim. */
   readonly claim: Claim | undefined
@@ -535,7 +536,8 @@ export const makeToolGate = <Context = undefined>(
       // The service did not answer. A request that it refuses is denied whatever the settings.
       if (problem === undefined) return denied("refused", describeFailure(error), undefined)
       if (!isTransient(problem)) return denial("refused", problem)
-      return whenUnreachable === "allow"
+      // A service that is only busy would have decided, perhaps against the call.
+      return whenUnreachable === "allow" && isOutage(problem)
         ? { verdict: "allow", decision: undefined, claim: undefined }
         : denial("unreachable", problem)
     }

@@ -12,10 +12,14 @@ const field = (error: unknown, name: string): unknown =>
 /** Whether an error is the problem of a code, in the form of either client. */
 export const hasCode = (error: unknown, code: string): boolean => field(error, "code") === code
 
+/** Whether the service is down: no response, or 5xx. */
+export const isOutage = (error: unknown): boolean =>
+  hasCode(error, "SERVICE_UNREACHABLE") || (statusOf(error) ?? 0) >= 500
+
 /** Whether a failure is transient: no response, 408, 429 or 5xx. */
 export const isTransient = (error: unknown): boolean => {
-  const status = statusOf(error) ?? 0
-  return hasCode(error, "SERVICE_UNREACHABLE") || status === 408 || status === 429 || status >= 500
+  const status = statusOf(error)
+  return isOutage(error) || status === 408 || status === 429
 }
 
 /** Whether the service was busy or unreachable. Unlike {@link isTransient} this excludes 500: the same request would fail again. */

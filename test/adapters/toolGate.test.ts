@@ -5,9 +5,14 @@ import { callPromise } from "../../src/client/connect/CallPromise.ts"
 import { connect } from "../../src/client/connect/index.ts"
 import { ServiceUnreachable } from "../../src/client/ServiceUnreachable.ts"
 import { service } from "../support/service.ts"
-import { startScriptedServer } from "../support/scripted.ts"
+import { type ScriptedReply, startScriptedServer } from "../support/scripted.ts"
 import { governedRun } from "./governedRun.ts"
 import { eventually } from "./mcp/eventually.ts"
+
+const unreachable = new ServiceUnreachable(
+  { operation: "sessions.step", method: "POST", url: new URL("http://127.0.0.1:1/") },
+  "ECONNREFUSED"
+)
 
 const refund = (id: string, amount = 50) => ({ id, tool: "refund", arguments: { amount } })
 
@@ -106,10 +111,6 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("makeTool
     Effect.gen(function* () {
       const { client, decide, outcomes, say, session } = yield* governedRun("gate asked and failed")
       let isReachable = true
-      const unreachable = new ServiceUnreachable(
-        { operation: "sessions.step", method: "POST", url: new URL("http://127.0.0.1:1/") },
-        "ECONNREFUSED"
-      )
       const govern: typeof client.govern = (...input) =>
         isReachable ? client.govern(...input) : Promise.reject(unreachable)
       const gate = makeToolGate({ client: { ...client, govern }, session, onFault: () => undefined })
@@ -371,22 +372,45 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("makeTool
     })
   )
 
-  it.effect("denies a call if the service has a fault, unless told otherwise", () =>
+  it.effect("executes a call without a decision only if the service is down and the settings allow it", () =>
     Effect.gen(function* () {
       const { session } = yield* governedRun("gate unreachable")
-      const server = yield* startScriptedServer([{ status: 502, text: "bad gateway" }])
-      const broken = connect({ url: server.url, key: "csk_any", retries: 0 })
-      yield* Effect.addFinalizer(() => Effect.promise(() => broken.close()))
       const faults: Array<GateFault> = []
-      const onFault = (fault: GateFault) => faults.push(fault)
-      yield* Effect.promise(async () => {
+      const verdictOf = Effect.fnUntraced(function* (
+        reply: ScriptedReply,
+        whenUnreachable: "allow" | "deny" = "allow"
+      ) {
+        const server = yield* startScriptedServer([reply])
+        const client = connect({ url: server.url, key: "csk_any", retries: 0 })
+        yield* Effect.addFinalizer(() => Effect.promise(() => client.close()))
+        const onFault = (fault: GateFault) => faults.push(fault)
+        const gate = makeToolGate({ client, session, onFault, whenUnreachable })
         const call = { id: "1", tool: "read", arguments: {} }
-        const verdict = await makeToolGate({ client: broken, session, onFault }).ask(call, undefined)
-        assert.strictEqual(verdict.verdict === "deny" ? verdict.cause : verdict.verdict, "unreachable")
-        const open = makeToolGate({ client: broken, session, onFault, whenUnreachable: "allow" })
-        assert.strictEqual((await open.ask(call, undefined)).verdict, "allow")
-        assert.strictEqual(faults.length, 2)
+        const verdict = yield* Effect.promise(() => gate.ask(call, undefined))
+        return verdict.verdict === "deny" ? verdict.cause : verdict.verdict
       })
+      const verdicts = yield* Effect.all(
+        [
+          verdictOf({ status: 502 }, "deny"),
+          verdictOf({ status: 408 }),
+          verdictOf({ status: 429 }),
+          verdictOf({ status: 403 }),
+          verdictOf({ status: 500 }),
+          verdictOf({ status: 502 }),
+          verdictOf("hang up")
+        ],
+        { concurrency: "unbounded" }
+      )
+      assert.deepStrictEqual(verdicts, [
+        "unreachable",
+        "unreachable",
+        "unreachable",
+        "refused",
+        "allow",
+        "allow",
+        "allow"
+      ])
+      assert.lengthOf(faults, verdicts.length)
     })
   )
 

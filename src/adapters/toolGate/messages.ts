@@ -50,7 +50,7 @@ export const describeProblem = (
     case "executed":
       return ALREADY_EXECUTED
     case "unreachable":
-      return "The approval service could not be reached, so this call was not executed. No person and no rule has rejected it."
+      return "The approval service could not be reached or is busy, so this call was not executed. No person and no rule has rejected it."
     case "refused":
       return joinSentences(
         "The approval service refused to judge this call, so it was not executed.",
