@@ -304,6 +304,8 @@ export const makeToolGate = <Context = undefined>(
     whenUnreachable = "deny"
   } = options
   const states = new WeakMap<ToolCall, CallState>()
+  /** Calls that were allowed without a decision: the service has no step to record their outcomes at. */
+  const undecided = new WeakSet<ToolCall>()
   /** Calls whose tools have suspended their runs, by session and step. */
   const suspended = new CallMap<CallState>(({ release }) => release?.())
   /** Steps that wait while the model has a reviewer's question, by session and content. */
@@ -519,6 +521,7 @@ export const makeToolGate = <Context = undefined>(
   }
 
   const ask: ToolGate<Context>["ask"] = async (call, context, askOptions = {}) => {
+    undecided.delete(call)
     try {
       const { decision, state } = await decide(call, context, askOptions)
       const verdict = await verdictOf(decision, askOptions)
@@ -537,9 +540,9 @@ export const makeToolGate = <Context = undefined>(
       if (problem === undefined) return denied("refused", describeFailure(error), undefined)
       if (!isTransient(problem)) return denial("refused", problem)
       // A service that is only busy would have decided, perhaps against the call.
-      return whenUnreachable === "allow" && isOutage(problem)
-        ? { verdict: "allow", decision: undefined, claim: undefined }
-        : denial("unreachable", problem)
+      if (whenUnreachable !== "allow" || !isOutage(problem)) return denial("unreachable", problem)
+      undecided.add(call)
+      return { verdict: "allow", decision: undefined, claim: undefined }
     }
   }
 
@@ -547,6 +550,7 @@ export const makeToolGate = <Context = undefined>(
     const { claim, release, session, signal } = states.get(call) ?? {}
     states.delete(call)
     release?.()
+    if (undecided.delete(call)) return
     try {
       const id = session ?? (await sessionOf(context))
       const params = { id, step_id: claim?.step_id ?? (await callStepId(stepIdOf(call, context))) }

@@ -414,6 +414,33 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("makeTool
     })
   )
 
+  it.effect("does not report a call that was executed without a decision", () =>
+    Effect.gen(function* () {
+      const { key, outcomes, session, url } = yield* governedRun("gate unrecorded")
+      const sent: Array<string> = []
+      const client = connect({ url, key, log: ({ operation }) => sent.push(operation) })
+      yield* Effect.addFinalizer(() => Effect.promise(() => client.close()))
+      let isReachable = false
+      const govern: typeof client.govern = (...input) =>
+        isReachable ? client.govern(...input) : Promise.reject(unreachable)
+      const gate = makeToolGate({
+        client: { ...client, govern },
+        session,
+        onFault: () => undefined,
+        whenUnreachable: "allow"
+      })
+      yield* Effect.promise(async () => {
+        const call = { id: "call_1", tool: "read", arguments: {} }
+        const run = () => gate.run(call, undefined, () => "text")
+        assert.deepStrictEqual(await run(), { verdict: "executed", result: "text" })
+        assert.deepStrictEqual(sent, [])
+        isReachable = true
+        assert.deepStrictEqual(await run(), { verdict: "executed", result: "text" })
+        assert.deepStrictEqual(await outcomes(), [{ step_id: "call_1", tool: "read", status: "succeeded" }])
+      })
+    })
+  )
+
   it.effect("stops waiting when it is aborted or has waited long enough; the approval stays pending", () =>
     Effect.gen(function* () {
       const { client, decide, session } = yield* governedRun("gate aborted")
