@@ -95,9 +95,10 @@ export const governMiddleware = <Message>(
         const tool = guardTool(request.tool, id, verdict.claim?.idempotency_key, ungoverned)
         result = await handler({ ...request, tool })
       } catch (error) {
-        // The tool itself interrupted the graph: it has not ended.
-        if (isInterrupt(error)) {
-          gate.suspend(call)
+        if (isBubbleUp(error)) {
+          if (SUSPENSIONS.has(error.name)) gate.suspend(call)
+          // Such as a command for the agent's graph, by which a graph inside the tool hands off: the tool is not executed again.
+          else await gate.report(call, request, { status: "succeeded" })
           throw error
         }
         await gate.report(call, request, { status: "failed", error })
@@ -222,7 +223,11 @@ const replaceGuard = (
 const schemaOf = (tool: unknown): unknown =>
   typeof tool === "object" && tool !== null && "schema" in tool ? tool.schema : undefined
 
-const isInterrupt = (error: unknown): boolean =>
+/** Names of LangGraph's errors after which the tool has not ended: it is executed again when the graph resumes. */
+const SUSPENSIONS: ReadonlySet<unknown> = new Set(["GraphInterrupt", "NodeInterrupt", "GraphDrained"])
+
+/** Whether the error is LangGraph's `GraphBubbleUp`, which is no failure. */
+const isBubbleUp = (error: unknown): error is { readonly name?: unknown } =>
   typeof error === "object" && error !== null && "is_bubble_up" in error && error.is_bubble_up === true
 
 /** How a tool ended, by its message. A command, which changes the graph's state, is a success without a recorded result. */

@@ -2,7 +2,15 @@ import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import * as newest from "langchain"
 import * as lowest from "langchain-lowest"
-import { Command, MemorySaver } from "@langchain/langgraph"
+import {
+  Command,
+  GraphDrained,
+  interrupt,
+  MemorySaver,
+  MessagesAnnotation,
+  START,
+  StateGraph
+} from "@langchain/langgraph"
 import { createDeepAgent, type SubAgent } from "deepagents"
 import { z } from "zod"
 import { governMiddleware } from "../../src/adapters/langchain.ts"
@@ -272,6 +280,75 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("governMi
           { step_id: "call_1", tool: "task", status: "failed" },
           { step_id: "call_2", tool: "task", status: "succeeded" }
         ])
+      })
+    })
+  )
+
+  it.effect("records a tool that ends with a command for its agent's graph as succeeded", () =>
+    Effect.gen(function* () {
+      const { client, outcomes, session } = yield* governedRun("langchain command")
+      const { createAgent, tool, ToolMessage } = newest
+      const answer = new ToolMessage({ content: "handed back", tool_call_id: inner.id })
+      const helper = new StateGraph(MessagesAnnotation)
+        .addNode("help", () => new Command({ graph: Command.PARENT, update: { messages: [answer] } }))
+        .addEdge(START, "help")
+        .compile()
+      const agent = createAgent({
+        model: scriptedChatModel([[inner]]),
+        tools: [tool(async () => JSON.stringify(await helper.invoke(input)), { name: "read", schema })],
+        middleware: [governMiddleware({ client, session, ToolMessage })]
+      })
+      yield* Effect.promise(async () => {
+        const { messages } = await agent.invoke(input)
+        assert.strictEqual(toldAbout(messages).get(inner.id), "handed back")
+        assert.strictEqual(messages.at(-1)?.text, "Done")
+        assert.deepStrictEqual(await outcomes(), [{ step_id: inner.id, tool: "read", status: "succeeded" }])
+      })
+    })
+  )
+
+  it.effect(
+    "does not record a tool as ended that interrupts the graph, and does not ask again when it resumes",
+    () =>
+      Effect.gen(function* () {
+        const { client, outcomes, session } = yield* governedRun("langchain tool interrupts")
+        const { createAgent, tool, ToolMessage } = newest
+        const sent: Array<string> = []
+        const reportOutcome: typeof client.sessions.reportOutcome = (...given) => {
+          sent.push("report")
+          return client.sessions.reportOutcome(...given)
+        }
+        const sessions = { ...client.sessions, reportOutcome }
+        const agent = createAgent({
+          model: scriptedChatModel([[inner]]),
+          tools: [tool(() => `code ${String(interrupt("Which code?"))}`, { name: "read", schema })],
+          middleware: [governMiddleware({ client: { ...client, sessions }, session, ToolMessage })],
+          checkpointer: new MemorySaver()
+        })
+        const config = { configurable: { thread_id: "1" } }
+        yield* Effect.promise(async () => {
+          const paused: object = await agent.invoke(input, config)
+          assert.property(paused, "__interrupt__")
+          assert.deepStrictEqual(sent, [])
+          const { messages } = await agent.invoke(new Command({ resume: "1234" }), config)
+          assert.strictEqual(toldAbout(messages).get(inner.id), "code 1234")
+          assert.deepStrictEqual(await outcomes(), [{ step_id: inner.id, tool: "read", status: "succeeded" }])
+        })
+      })
+  )
+
+  it.effect("keeps the claim of a tool whose graph was drained until it resumes", () =>
+    Effect.gen(function* () {
+      const { client, outcomes, session } = yield* governedRun("langchain drained")
+      const middleware = governMiddleware({ client, session, ToolMessage: newest.ToolMessage })
+      const toolCall = { id: "call_1", name: "read", args: { amount: 50 } }
+      const request = { toolCall, tool: undefined, state: {}, runtime: {} }
+      const drained = new GraphDrained()
+      yield* Effect.promise(async () => {
+        const running = middleware.wrapToolCall(request, () => Promise.reject(drained))
+        assert.strictEqual(await running.catch((error: unknown) => error), drained)
+        assert.strictEqual(await middleware.wrapToolCall(request, () => "done"), "done")
+        assert.deepStrictEqual(await outcomes(), [{ step_id: "call_1", tool: "read", status: "succeeded" }])
       })
     })
   )
