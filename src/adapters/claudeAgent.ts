@@ -123,6 +123,9 @@ export const governHooks = (options: GateOptions<ToolUse>): GovernedHooks => {
 /**
  * Returns `canUseTool`, and hooks that record the outcome of the calls that it allowed. For `options`, if Claude Code's permission mode and
  * rules decide about most calls and only the rest is for people. Its built-in tools that ask the user, such as `AskUserQuestion`, come here too.
+ *
+ * One result is for one `query`: `canUseTool` does not get the session, and when a turn of its query ends, so have all calls that it allowed,
+ * except for those of subagents.
  */
 export const governPermissions = (options: GateOptions<ToolUse>): GovernedPermissions => {
   const { ask, hooks } = governCalls(options)
@@ -196,14 +199,14 @@ const governCalls = (options: GateOptions<ToolUse>) => {
         ]
       }
     ],
-    // An interrupted response has no `PostToolBatch`. Subagents can go on in the background.
+    // An interrupted response has no `PostToolBatch`. Subagents can go on in the background. Calls of `canUseTool` are of one query.
     Stop: [
       {
         timeout: HOOK_SECONDS,
         hooks: [
           reportLeft(
             (_call, context, { agent_id, session_id }) =>
-              context.session_id === session_id && context.agent_id === agent_id
+              (context.session_id ?? session_id) === session_id && context.agent_id === agent_id
           )
         ]
       }

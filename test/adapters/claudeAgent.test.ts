@@ -141,6 +141,29 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("claudeAg
     })
   )
 
+  it.effect("reports an interrupted call of the main thread that governPermissions allowed as unknown", () =>
+    Effect.gen(function* () {
+      const { client, executions, outcomes, session } = yield* governedRun("claude permissions interrupted")
+      const { canUseTool, hooks } = governPermissions({ client, session })
+      yield* Effect.promise(async () => {
+        await canUseTool("read", { file: "a" }, { signal, toolUseID: "interrupted" })
+        await canUseTool("read", { file: "b" }, { signal, toolUseID: "of a subagent", agentID: "agent_1" })
+        await hooks.Stop[0]!.hooks[0]!({ hook_event_name: "Stop", session_id: "a7b1" }, undefined, { signal })
+        await eventually(async () =>
+          assert.deepStrictEqual(
+            (await executions()).map(({ state, step_id }) => [state, String(step_id)]),
+            [["unknown", "interrupted"]]
+          )
+        )
+        const ended = input("PostToolUse", "of a subagent", { agent_id: "agent_1", tool_response: "done" })
+        await hooks.PostToolUse[0]!.hooks[0]!(ended, "of a subagent", { signal })
+        assert.deepStrictEqual(await outcomes(), [
+          { step_id: "of a subagent", tool: "read", status: "succeeded" }
+        ])
+      })
+    })
+  )
+
   it.effect(
     "reports a call as unknown that it allowed and that Claude Code did not execute or interrupted",
     () =>
