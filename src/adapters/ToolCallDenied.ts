@@ -1,4 +1,4 @@
-import type { Denied, Pending } from "./toolGate.ts"
+import type { Denied, Pending } from "./toolGate/publicTypes.ts"
 
 /** Thrown instead of executing a tool. Frameworks pass its message to the model as the tool's error. */
 export class ToolCallDenied extends Error {

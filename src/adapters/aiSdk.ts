@@ -11,7 +11,8 @@
  */
 import type { ToolEnd } from "../client/connect/execute.ts"
 import { ToolCallDenied } from "./ToolCallDenied.ts"
-import { type GateOptions, makeToolGate, type ToolCall, type ToolGate } from "./toolGate.ts"
+import { makeToolGate, type ToolGate } from "./toolGate.ts"
+import type { GateOptions, ToolCall } from "./toolGate/publicTypes.ts"
 import { withIdempotencyKey } from "./toolGate/withIdempotencyKey.ts"
 
 export { ToolCallDenied } from "./ToolCallDenied.ts"

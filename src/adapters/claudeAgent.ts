@@ -9,7 +9,8 @@
  * Code would ask a person about: see {@link governPermissions}.
  */
 import { CallMap } from "./toolGate/CallMap.ts"
-import { type GateOptions, makeToolGate, type ToolCall, type ToolGate, type Verdict } from "./toolGate.ts"
+import { makeToolGate, type ToolGate } from "./toolGate.ts"
+import type { GateOptions, ToolCall, Verdict } from "./toolGate/publicTypes.ts"
 
 export type * from "./toolGate/publicTypes.ts"
 

@@ -5,7 +5,8 @@
  * const agent = createAgent({ model, tools, middleware: [governMiddleware({ client, session, ToolMessage })] })
  * ```
  */
-import { type GateOptions, makeToolGate, type ToolCall, type ToolGate } from "./toolGate.ts"
+import { makeToolGate, type ToolGate } from "./toolGate.ts"
+import type { GateOptions, ToolCall } from "./toolGate/publicTypes.ts"
 import { validateArguments } from "./toolGate/validateArguments.ts"
 import { describeUngoverned, type UngovernedSettings } from "./ungoverned.ts"
 

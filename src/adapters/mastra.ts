@@ -9,7 +9,8 @@
  * run replace them.
  */
 import { ToolCallDenied } from "./ToolCallDenied.ts"
-import { type GateOptions, makeToolGate, type ToolCall, type ToolGate } from "./toolGate.ts"
+import { makeToolGate, type ToolGate } from "./toolGate.ts"
+import type { GateOptions, ToolCall } from "./toolGate/publicTypes.ts"
 import { validateArguments } from "./toolGate/validateArguments.ts"
 import { withIdempotencyKey } from "./toolGate/withIdempotencyKey.ts"
 import { describeUngoverned, type UngovernedSettings } from "./ungoverned.ts"

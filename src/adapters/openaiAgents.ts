@@ -12,7 +12,8 @@
  */
 import { CallMap } from "./toolGate/CallMap.ts"
 import { withIdempotencyKey } from "./toolGate/withIdempotencyKey.ts"
-import { type AskOptions, type GateOptions, makeToolGate, type ToolCall, type Verdict } from "./toolGate.ts"
+import { type AskOptions, makeToolGate } from "./toolGate.ts"
+import type { GateOptions, ToolCall, Verdict } from "./toolGate/publicTypes.ts"
 import { describeUngoverned, type UngovernedSettings } from "./ungoverned.ts"
 
 export type * from "./toolGate/publicTypes.ts"

@@ -2,7 +2,7 @@
 import { assert, type Vitest } from "@effect/vitest"
 import { Effect } from "effect"
 import type { Countersign } from "../../src/testing/index.ts"
-import type { GateFault, GateSettings } from "../../src/adapters/toolGate.ts"
+import type { GateFault, GateSettings } from "../../src/adapters/toolGate/publicTypes.ts"
 import { connect } from "../../src/client/connect/index.ts"
 import { StepId } from "../../src/domain/Ids.ts"
 import { startScriptedServer } from "../support/scripted.ts"

@@ -1,6 +1,7 @@
 import { assert, layer, vi } from "@effect/vitest"
 import { Effect } from "effect"
-import { type GateFault, makeToolGate, type Verdict } from "../../src/adapters/toolGate.ts"
+import { makeToolGate } from "../../src/adapters/toolGate.ts"
+import type { GateFault, Verdict } from "../../src/adapters/toolGate/publicTypes.ts"
 import { callPromise } from "../../src/client/connect/CallPromise.ts"
 import { connect } from "../../src/client/connect/index.ts"
 import { ServiceUnreachable } from "../../src/client/ServiceUnreachable.ts"

@@ -7,7 +7,7 @@ import { governMiddleware } from "../../src/adapters/langchain.ts"
 import { governTools as governMastraTools } from "../../src/adapters/mastra.ts"
 import { governAgents } from "../../src/adapters/openaiAgents.ts"
 import { governIntervention } from "../../src/adapters/strands.ts"
-import type { GateFault, GateSettings } from "../../src/adapters/toolGate.ts"
+import type { GateFault, GateSettings } from "../../src/adapters/toolGate/publicTypes.ts"
 import { service } from "../support/service.ts"
 import { governedRun } from "./governedRun.ts"
 

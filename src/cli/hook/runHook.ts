@@ -1,6 +1,7 @@
 import canonicalize from "canonicalize"
 import { createHash, randomUUID } from "node:crypto"
-import { type GateFault, makeToolGate, type ToolCall, type Verdict } from "../../adapters/toolGate.ts"
+import { makeToolGate } from "../../adapters/toolGate.ts"
+import type { GateFault, ToolCall, Verdict } from "../../adapters/toolGate/publicTypes.ts"
 import { connect, type CountersignClient } from "../../client/connect/index.ts"
 import { isProblem } from "../../client/connect/Problem.ts"
 import {

@@ -1,5 +1,5 @@
 import { Effect } from "effect"
-import type { ToolCall } from "../../adapters/toolGate.ts"
+import type { ToolCall } from "../../adapters/toolGate/publicTypes.ts"
 import { type ChangedDefinition, subjectOf } from "./Definitions.ts"
 import { digestOf } from "./digest.ts"
 import type { GovernedCalls } from "./GovernedCalls.ts"

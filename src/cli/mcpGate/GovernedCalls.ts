@@ -1,6 +1,7 @@
 import { Cause, Data, Effect, FiberMap, FiberSet } from "effect"
 import { randomUUID } from "node:crypto"
-import { type AskOptions, FAULTS, makeToolGate, type ToolCall } from "../../adapters/toolGate.ts"
+import { type AskOptions, FAULTS, makeToolGate } from "../../adapters/toolGate.ts"
+import type { ToolCall } from "../../adapters/toolGate/publicTypes.ts"
 import { CallMap } from "../../adapters/toolGate/CallMap.ts"
 import type { ToolEnd } from "../../client/connect/execute.ts"
 import { unknownEnd } from "./callResults.ts"

@@ -1,5 +1,5 @@
 import { Data, Effect, Result, type Schema } from "effect"
-import type { DenialCause, Pending, ToolCall } from "../../adapters/toolGate.ts"
+import type { DenialCause, Pending, ToolCall } from "../../adapters/toolGate/publicTypes.ts"
 import { describeFailure, describeProblem } from "../../adapters/toolGate/messages.ts"
 import { toJson } from "../../client/connect/recordable.ts"
 import { isProblem } from "../../client/connect/Problem.ts"

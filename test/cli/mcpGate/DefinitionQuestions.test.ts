@@ -1,6 +1,6 @@
 import { Effect } from "effect"
 import { assert, describe, it } from "vitest"
-import type { Denied, Verdict } from "../../../src/adapters/toolGate.ts"
+import type { Denied, Verdict } from "../../../src/adapters/toolGate/publicTypes.ts"
 import { makeDefinitionQuestions } from "../../../src/cli/mcpGate/DefinitionQuestions.ts"
 import type { GovernedCalls } from "../../../src/cli/mcpGate/GovernedCalls.ts"
 import type { GovernedStep } from "../../../src/client/connect/index.ts"
