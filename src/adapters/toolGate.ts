@@ -273,7 +273,10 @@ export const makeToolGate = <Context = undefined>(
     } catch (error) {
       if (error instanceof AskedByReviewer) return error.pending
       if (!isProblem(error, "DECISION_TIMEOUT")) throw error
-      return retryUnavailable(step, { signal, retries: ASK_RETRIES })
+      return retryUnavailable(step, { signal, retries: ASK_RETRIES }).catch((fault: unknown) => {
+        // The call waits for a person: an outage does not allow it.
+        throw isOutage(fault) ? error : fault
+      })
     }
   }
 
@@ -392,6 +395,7 @@ export const makeToolGate = <Context = undefined>(
       onFault({ call, operation: "ask", error })
       // The service did not answer. A request that it refuses is denied whatever the settings.
       if (problem === undefined) return denied("refused", describeFailure(error), undefined)
+      if (isProblem(error, "DECISION_TIMEOUT")) return denial("unreachable", problem)
       if (!isTransient(problem)) return denial("refused", problem)
       // A service that is only busy would have decided, perhaps against the call.
       if (whenUnreachable !== "allow" || !isOutage(problem)) return denial("unreachable", problem)

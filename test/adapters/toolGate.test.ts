@@ -415,6 +415,23 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("makeTool
     })
   )
 
+  it.effect("an outage does not allow a call that waits for a person", () =>
+    Effect.gen(function* () {
+      const { client, session } = yield* governedRun("gate pending outage")
+      const down = connect({ url: "http://127.0.0.1:9", key: "csk_any", retries: 0 })
+      yield* Effect.addFinalizer(() => Effect.promise(() => down.close()))
+      const gate = makeToolGate({
+        client: { ...client, sessions: down.sessions },
+        session,
+        timeout: "100 millis",
+        whenUnreachable: "allow",
+        onFault: () => undefined
+      })
+      const verdict = yield* Effect.promise(() => gate.ask(refund("call_1"), undefined))
+      assert.deepInclude(verdict, { verdict: "deny", cause: "unreachable" })
+    })
+  )
+
   it.effect("does not report a call that was executed without a decision", () =>
     Effect.gen(function* () {
       const { key, outcomes, session, url } = yield* governedRun("gate unrecorded")

@@ -91,7 +91,7 @@ export interface GateSettings<Context = undefined> {
   /**
    * What happens to a call if the service cannot be reached, or answers with a status of 500 or above. `allow` executes the call without a
    * decision and without a record of it, and requires `onFault`. A refusal by the service, such as of the key or by a rate limit, always
-   * denies. Default: `deny`.
+   * denies, and so does an outage while the call waits for a person. Default: `deny`.
    */
   readonly whenUnreachable?: "deny" | "allow"
   /** Called with every fault. Default: a line on `console.warn`. */
