@@ -62,7 +62,7 @@ const larger: ReadonlyArray<{ readonly text: string; readonly rows: number; read
   { text: "JOIN unnest($1) AS digest", rows: 10_000, limit: "MAX_STAGED" },
   { text: "UPDATE feedback SET status = $1, dataset_id", rows: 10_000, limit: "MAX_STAGED" },
   { text: "SELECT count(*)::int AS counters", rows: 100_000, limit: "MAX_COUNTERS of an organization" },
-  { text: "AS matches FROM", rows: 10_000, limit: "STEP_ROWS of a deletion" },
+  { text: "AS matches FROM", rows: 10_000, limit: "SCANNED_ROWS of a deletion" },
   { text: "SELECT delivery_id FROM deliveries WHERE", rows: 10_000, limit: "MAX_REPLAYED" },
   { text: "WITH reset AS ( UPDATE deliveries", rows: 10_000, limit: "MAX_REPLAYED" },
   {

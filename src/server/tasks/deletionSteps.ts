@@ -262,38 +262,59 @@ export const eraseExamplesOfSubject = Effect.fnUntraced(function* (
 const subtract = ({ sql, usage }: StepDeps, org_id: OrgId, bytes: number) =>
   sql.afterCommit(Effect.sync(() => usage.add(org_id, { bytes: -bytes })))
 
-const comparisonRows = rowsOf(Schema.Struct({ comparison_id: ComparisonId }))
+const comparisonRows = rowsOf(Schema.Struct({ comparison_id: ComparisonId, matches: Schema.Boolean }))
+
+/** The comparisons whose results a deletion deletes: those of a task, or those of all tasks over a dataset version. */
+type DeletedComparisons = { readonly task_id: TaskId } | { readonly dataset_id: string }
 
 /**
- * Deletes results of the comparisons of a task, or of its comparisons over one dataset version; and, with `deletesComparisons`, a
- * comparison once it has no results. Locks the comparison, so that a replica that still works on it records nothing
- * more.
+ * Deletes results of the next comparison among these, and a comparison of a deleted task once it has no results. Locks
+ * the comparison, so that a replica that still works on it records nothing more. No index has the dataset versions of
+ * comparisons, so a step looks for one among the next comparisons of the organization.
  */
 export const deleteResults = Effect.fnUntraced(function* (
-  { sql, usage }: StepDeps,
+  deps: StepDeps,
   org_id: OrgId,
-  task_id: TaskId,
-  cursor: string | null,
-  { dataset_id, deletesComparisons }: { readonly dataset_id?: string; readonly deletesComparisons: boolean }
+  deleted: DeletedComparisons,
+  cursor: string | null
 ) {
-  const comparison = yield* lockOnNode(
-    sql,
-    org_id,
-    comparisonRows.first(sql`
-    SELECT comparison_id
-    FROM comparisons
-    WHERE org_id = ${org_id}
-      AND task_id = ${task_id}
-      AND comparison_id >= ${cursor ?? ""}
-      ${dataset_id === undefined ? sql.literal("") : sql`AND dataset_id = ${dataset_id}`}
+  const { sql } = deps
+  const isOfTask = "task_id" in deleted
+  const next = yield* comparisonRows.first(sql`
+    SELECT comparison_id, matches
+    FROM (
+      SELECT
+        comparison_id,
+        row_number() OVER (ORDER BY comparison_id) AS number,
+        ${isOfTask ? sql.literal("true") : sql`dataset_id = ${deleted.dataset_id}`} AS matches
+      FROM comparisons
+      WHERE org_id = ${org_id}
+        ${isOfTask ? sql`AND task_id = ${deleted.task_id}` : sql.literal("")}
+        AND comparison_id >= ${cursor ?? ""}
+      ORDER BY comparison_id
+      LIMIT ${SCANNED_ROWS}
+    ) AS scanned
+    WHERE matches
+      OR number = ${SCANNED_ROWS}
     ORDER BY comparison_id
     LIMIT 1
-    FOR UPDATE
   `)
+  if (next === undefined) return { cursor: null } satisfies StepResult
+  const { comparison_id, matches } = next
+  const after: StepResult = { cursor: `${comparison_id}${PAST_THIS}` }
+  if (!matches) return after
+  yield* lockOnNode(
+    sql,
+    org_id,
+    sql`
+      SELECT
+      FROM comparisons
+      WHERE org_id = ${org_id}
+        AND comparison_id = ${comparison_id}
+      FOR UPDATE
+    `
   )
-  if (comparison === undefined) return { cursor: null } satisfies StepResult
-  const { comparison_id } = comparison
-  const [deleted] = yield* sql<{ readonly rows: number; readonly bytes: number }>`
+  const [results] = yield* sql<{ readonly rows: number; readonly bytes: number }>`
     WITH batch AS (
       SELECT example_id
       FROM comparison_results
@@ -312,17 +333,17 @@ export const deleteResults = Effect.fnUntraced(function* (
     SELECT count(*)::int AS rows, coalesce(sum(bytes), 0)::float8 AS bytes
     FROM deleted
   `
-  const { bytes = 0, rows = 0 } = deleted ?? {}
-  yield* sql.afterCommit(Effect.sync(() => usage.add(org_id, { bytes: -bytes - rows * rowBytes.result })))
+  const { bytes = 0, rows = 0 } = results ?? {}
+  yield* subtract(deps, org_id, bytes + rows * rowBytes.result)
   if (rows === DELETED_ROWS) return { cursor: comparison_id } satisfies StepResult
-  if (deletesComparisons) {
+  if (isOfTask) {
     yield* sql`
       DELETE FROM comparisons
       WHERE org_id = ${org_id}
         AND comparison_id = ${comparison_id}
     `
   }
-  return { cursor: `${comparison_id}${PAST_THIS}` } satisfies StepResult
+  return after
 })
 
 const idRows = rowsOf(Schema.Struct({ example_id: ExampleId }))

@@ -10,6 +10,7 @@ import { transaction } from "../../../src/server/store/transaction.ts"
 import { deleteExpiredFeedback, deleteExpiredRuns } from "../../../src/server/tasks/deleteExpired.ts"
 import { lockDueDeletion } from "../../../src/server/tasks/deletionRows.ts"
 import {
+  deleteResults,
   deleteRunsOfTask,
   eraseExamplesOfSubject,
   eraseRunsOfSubject
@@ -91,7 +92,24 @@ layer(live, { excludeTestServices: true })("Plans of deletions", (it) => {
         SELECT 'org_' || n % 10, 'ses_' || md5(n::text), md5(n::text), '{}', now(), 'key', 'name'
         FROM generate_series(1, 20000) AS n
       `
-      for (const table of ["deletions", "erased_traces", "runs", "feedback", "agent_sessions"]) {
+      yield* sql`
+        INSERT INTO comparisons (
+          org_id, comparison_id, task_id, task_revision, live_release_id, candidate_instructions, candidate_provider, dataset_id,
+          status, example_count, tally, created_at, created_by_id, created_by_name
+        )
+        SELECT
+          CASE WHEN n % 2 = 0 THEN ${org_id} ELSE 'org_' || n % 10 END, 'cmp_' || md5(n::text), 'tsk_' || n % 20, 1, 'rel', '', '{}',
+          'dst_' || n % 20, 'completed', 1, '{}', now(), 'key', 'name'
+        FROM generate_series(1, 20000) AS n
+      `
+      for (const table of [
+        "deletions",
+        "erased_traces",
+        "runs",
+        "feedback",
+        "agent_sessions",
+        "comparisons"
+      ]) {
         yield* sql.unsafe(`ANALYZE ${table}`)
       }
 
@@ -107,6 +125,8 @@ layer(live, { excludeTestServices: true })("Plans of deletions", (it) => {
         expired_feedback: deleteExpiredFeedback(sql, usage, expiry),
         expired_sessions: deleteExpiredSession(sql, usage, expiry),
         runs_of_task: deleteRunsOfTask(deps, org_id, task_id, null),
+        comparisons_of_task: deleteResults(deps, org_id, { task_id }, null),
+        results_of_version: deleteResults(deps, org_id, { dataset_id: "dst_none" }, null),
         runs_of_subject: eraseRunsOfSubject(deps, org_id, subject, null),
         examples_of_subject: eraseExamplesOfSubject(deps, org_id, subject, null),
         sessions_of_subject: findSessionAfter(sql, org_id, null, sql`true`),
@@ -115,6 +135,9 @@ layer(live, { excludeTestServices: true })("Plans of deletions", (it) => {
       for (const [name, step] of Object.entries(steps)) {
         assert.deepStrictEqual(yield* tablesReadWhole(step), [], name)
       }
+      // The organization has twice as many comparisons as a step reads.
+      const { cursor } = yield* transaction(deleteResults(deps, org_id, { dataset_id: "dst_none" }, null))
+      assert.isNotNull(cursor)
       // The measure finds a statement without an index.
       const whole = yield* tablesReadWhole(sql`SELECT 1 FROM runs WHERE failure = 'none'`)
       assert.deepStrictEqual(whole, [{ relname: "runs", rows: 20_000 }])

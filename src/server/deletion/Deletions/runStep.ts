@@ -60,7 +60,7 @@ const taskStep = (deps: StepDeps, { cursor, org_id }: DeletionRow, task_id: Task
     case "runs":
       return deleteRunsOfTask(deps, org_id, task_id, cursor)
     case "comparisons":
-      return deleteResults(deps, org_id, task_id, cursor, { deletesComparisons: true })
+      return deleteResults(deps, org_id, { task_id }, cursor)
     case "examples":
       return deleteExamplesOfTask(deps, org_id, task_id, cursor)
     case "postings":
@@ -78,7 +78,7 @@ const datasetStep = (
   task_id === null || target_id === null || version === null
     ? Effect.die(new Error("The deletion of a dataset version does not name it"))
     : phase === "results"
-      ? deleteResults(deps, org_id, task_id, cursor, { dataset_id: target_id, deletesComparisons: false })
+      ? deleteResults(deps, org_id, { dataset_id: target_id }, cursor)
       : deleteExamplesOfVersion(deps, org_id, task_id, version, cursor)
 
 const erasureStep = (deps: StepDeps, row: DeletionRow, phase: string) => {

@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import type { ComparisonDetail, NewComparison } from "../../../../src/api/Comparisons.ts"
 import type { ClientCalls } from "../../../../src/client/Client.ts"
 import type { ComparisonResult } from "../../../../src/domain/tasks/Comparison.ts"
-import type { ExampleId, TaskId } from "../../../../src/domain/Ids.ts"
+import type { DatasetId, ExampleId, TaskId } from "../../../../src/domain/Ids.ts"
 import { SqlClient } from "effect/sql"
 import { completed } from "../../../support/deletion.ts"
 import { eventually } from "../../../support/eventually.ts"
@@ -108,6 +108,41 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
           const kept = yield* admin.comparisons.get({ params: { id: comparison.id }, query: {} })
           assert.deepStrictEqual(kept.results, [])
           assert.strictEqual(kept.comparison.compared, 3)
+        })
+    )
+
+    it.effect(
+      "with a version of a benchmark go the answers of other tasks to it, and of no other version",
+      () =>
+        Effect.gen(function* () {
+          const { admin } = yield* createTeamClients("benchmark version")
+          const { params } = yield* createSortingTask(admin, ...messages)
+          const fixed = yield* createSortingTask(admin, ["where is my postcard", "shipping"])
+          const derive = (base_dataset_id: DatasetId, text: string) =>
+            admin.datasets.create({
+              params: fixed.params,
+              payload: { base_dataset_id, examples: sortingExamples([text, "other"]) }
+            })
+          const second = yield* derive(fixed.dataset.id, "good evening")
+          yield* derive(second.id, "good night")
+          const over = (dataset_id: DatasetId) =>
+            compare(admin, params, { hold_out: { kind: "benchmark", dataset_id } })
+          const first = yield* over(fixed.dataset.id)
+          const deleted = yield* over(second.id)
+          assert.lengthOf(deleted.results, 2)
+
+          // The third version still has its examples.
+          const { id } = yield* admin.datasets.remove({ params: { id: second.id } })
+          yield* completed(admin, id)
+          const kept = yield* admin.comparisons.get({ params: { id: deleted.comparison.id }, query: {} })
+          assert.deepStrictEqual(kept, { ...deleted, results: [] })
+          const sql = yield* SqlClient.SqlClient
+          assert.lengthOf(
+            yield* sql`SELECT 1 FROM comparison_results WHERE comparison_id = ${deleted.comparison.id}`,
+            0
+          )
+          const other = yield* admin.comparisons.get({ params: { id: first.comparison.id }, query: {} })
+          assert.deepStrictEqual(other, first)
         })
     )
 
