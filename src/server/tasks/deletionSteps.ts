@@ -365,6 +365,9 @@ export const deleteExamplesOfTask = Effect.fnUntraced(function* (
     ORDER BY example_id
     LIMIT ${DELETED_ROWS}
   `)
+  const results = yield* deleteResultsAhead(sql, org_id, examples)
+  yield* subtract(deps, org_id, results.bytes)
+  if (!results.isOver) return { cursor: cursor ?? "" } satisfies StepResult
   const ids = examples.map(({ example_id }) => example_id)
   yield* subtract(deps, org_id, yield* deleteExamples(sql, org_id, task_id, ids))
   return { examples: ids.length, cursor: ids.at(-1) ?? null } satisfies StepResult

@@ -9,6 +9,7 @@ import { acquireDatasetLock } from "../../../src/server/tasks/Datasets/datasetLo
 import { deleteExpiredFeedback, deleteExpiredRuns } from "../../../src/server/tasks/deleteExpired.ts"
 import { deleteRuns } from "../../../src/server/tasks/deleteRuns.ts"
 import {
+  deleteExamplesOfTask,
   deleteExamplesOfVersion,
   eraseExamplesOfSubject,
   type StepResult
@@ -94,13 +95,16 @@ const runSteps = Effect.fnUntraced(function* <E, R>(
 })
 
 /** Asserts that no transaction deleted more than a bounded number of rows, and that all of them deleted everything. */
-const assertBounded = (transactions: ReadonlyArray<Readonly<Record<string, number>>>) => {
+const assertBounded = (
+  transactions: ReadonlyArray<Readonly<Record<string, number>>>,
+  { examples = EXAMPLES, perTransaction = 200 } = {}
+) => {
   const rowsOf = (table: string) => transactions.map((deleted) => deleted[table] ?? 0)
   const total = (table: string) => rowsOf(table).reduce((sum, rows) => sum + rows, 0)
   assert.isAtMost(Math.max(...rowsOf("comparison_results")), 20_000)
-  assert.isAtMost(Math.max(...rowsOf("dataset_examples")), 200)
+  assert.isAtMost(Math.max(...rowsOf("dataset_examples")), perTransaction)
   assert.strictEqual(total("comparison_results"), 25_000 + (EXAMPLES - 1) * 20)
-  assert.strictEqual(total("dataset_examples"), EXAMPLES)
+  assert.strictEqual(total("dataset_examples"), examples)
 }
 
 const deps = Effect.gen(function* () {
@@ -211,6 +215,18 @@ layer(service(), { excludeTestServices: true })("Steps of large deletions", (it)
       const [left] =
         yield* sql`SELECT count(*)::int AS results FROM comparison_results WHERE org_id = ${org_id}`
       assert.deepStrictEqual(left, { results: 0 })
+    })
+  )
+
+  it.effect("the deletion of a task with many examples and results takes short transactions", () =>
+    Effect.gen(function* () {
+      const { org_id, params } = yield* createLargeDataset("large task")
+      const services = yield* deps
+      const transactions = yield* runSteps((cursor) =>
+        deleteExamplesOfTask(services, org_id, params.id, cursor)
+      )
+      // And the example of the first version.
+      assertBounded(transactions, { examples: EXAMPLES + 1, perTransaction: 2_000 })
     })
   )
 
