@@ -73,7 +73,10 @@ export const deleteRunsOfTask = Effect.fnUntraced(function* (
   return yield* deleteFound(deps, org_id, task_id, runs, cursor, runs.at(-1)?.run_id ?? null, false)
 })
 
-/** Deletes runs that a scan has found. The cursor stays if feedback of them is left. */
+/**
+ * Deletes runs that a scan from the cursor `before` has found. The next step continues at `after`, or again from `before` if the runs have
+ * more feedback, or results of its examples, than one transaction deletes.
+ */
 const deleteFound = Effect.fnUntraced(function* (
   { now, sql, usage }: StepDeps,
   org_id: OrgId,
@@ -111,8 +114,10 @@ export const isOfSubject = (sql: SqlClient.SqlClient, column: string, { digest, 
   )
 `
 
-/** Divides a cursor over tasks and their rows. */
+/** The cursor of a step that goes through tasks and the rows of each. */
 const toCursor = (task_id: TaskId, row: string): string => `${task_id}/${row}`
+
+/** Splits such a cursor. */
 const fromCursor = (cursor: string | null): { readonly task: string; readonly row: string } => {
   const [task = "", row = ""] = (cursor ?? "").split("/")
   return { task, row }
