@@ -186,7 +186,7 @@ export class Datasets extends Context.Service<
         const examples = Stream.paginate(first, (after: ExampleId | undefined) =>
           readExamples(sql, org_id, version, { after, limit: EXPORT_BATCH_SIZE }).pipe(
             Effect.orDie,
-            Effect.map((page) => [page.examples, Option.fromNullOr(page.next)] as const)
+            Effect.map((page) => [page.items, Option.fromNullOr(page.next_cursor)] as const)
           )
         )
         return Stream.mapEffect(examples, (example) => redactExample(example, known))
@@ -219,13 +219,8 @@ export class Datasets extends Context.Service<
         examples: Effect.fn("Datasets.examples")(function* (id, request) {
           const { org_id } = yield* Authorized("datasets.read")
           const version = yield* requireVersion(org_id, id)
-          const { examples, next } = yield* Effect.orDie(
-            readExamples(sql, org_id, version, {
-              after: request.cursor,
-              limit: request.limit ?? DEFAULT_LIMIT
-            })
-          )
-          return { items: examples, next_cursor: next }
+          const limit = request.limit ?? DEFAULT_LIMIT
+          return yield* Effect.orDie(readExamples(sql, org_id, version, { after: request.cursor, limit }))
         }),
         export: Effect.fn("Datasets.export")(function* (id, after) {
           const principal = yield* Authorized("datasets.read")

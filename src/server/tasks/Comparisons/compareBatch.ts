@@ -108,7 +108,7 @@ export const compareBatch = Effect.fnUntraced(function* (
   row: ComparisonRow,
   { cancelled, isTimeSliceOver }: BatchEnd
 ) {
-  const { examples, next } = yield* readExamples(sql, row.org_id, job.version, {
+  const { items: examples, next_cursor } = yield* readExamples(sql, row.org_id, job.version, {
     after: row.last_example_id ?? undefined,
     limit: BATCH_SIZE,
     holdOut: row.hold_out
@@ -192,7 +192,7 @@ export const compareBatch = Effect.fnUntraced(function* (
     yield* Effect.forEach(examples, compareOrCancel, { concurrency: CONCURRENCY })
   )
   const total = row.compared + compared.length
-  const isCompleted = next === null && compared.length === examples.length
+  const isCompleted = next_cursor === null && compared.length === examples.length
   // Other limits have no effect on a comparison that is completed. The next batch would not know that the spending is unknown.
   ended ??= isCompleted ? spending.tooManyFailures() : spending.unknown()
   const spent = spending.spent()

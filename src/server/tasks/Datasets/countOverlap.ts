@@ -21,10 +21,13 @@ export const countOverlap = Effect.fnUntraced(function* (
   let overlap = 0
   let after: ExampleId | undefined
   do {
-    const { examples, next } = yield* readExamples(sql, org_id, benchmark, { after, limit: OVERLAP_BATCH })
+    const { items, next_cursor } = yield* readExamples(sql, org_id, benchmark, {
+      after,
+      limit: OVERLAP_BATCH
+    })
     overlap += yield* countOf(sql`
       SELECT count(*)::int AS count
-      FROM unnest(${textArray(examples.map(({ input }) => inputDigest(task_id, input)))}) AS searched (digest)
+      FROM unnest(${textArray(items.map(({ input }) => inputDigest(task_id, input)))}) AS searched (digest)
         CROSS JOIN LATERAL (
           SELECT 1
           FROM dataset_examples
@@ -34,7 +37,7 @@ export const countOverlap = Effect.fnUntraced(function* (
           LIMIT 1
         ) AS same
     `)
-    after = next ?? undefined
+    after = next_cursor ?? undefined
   } while (after !== undefined)
   return overlap
 })

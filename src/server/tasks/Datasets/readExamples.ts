@@ -3,7 +3,7 @@ import type { SqlClient } from "effect/sql"
 import { type Example, ExampleOrigin, JsonObject } from "../../../domain/tasks/Dataset.ts"
 import { ExampleId, FeedbackId, type OrgId } from "../../../domain/Ids.ts"
 import { type HoldOut, noHoldOut } from "../../../domain/tasks/HoldOut.ts"
-import { MAX_PAGE_BYTES, toPageWithinBytes } from "../../store/Pagination.ts"
+import { pageWithinBytes, toPageWithinBytes } from "../../store/Pagination.ts"
 import { rowsOf } from "../../store/rows.ts"
 import { isInVersion } from "./exampleRows.ts"
 import { isCompared } from "./heldOut.ts"
@@ -38,17 +38,10 @@ export interface ExamplesRequest {
   readonly holdOut?: HoldOut
 }
 
-/** A page of a version's examples, newest first. */
-export interface ExamplesPage {
-  readonly examples: ReadonlyArray<Example>
-  /** The cursor of the next page; null on the last page. */
-  readonly next: ExampleId | null
-}
-
 /**
- * Reads a page of a version's examples: at least one, at most `limit`, and about 256 KiB. Scans the primary key
- * backwards from the version's last example, which is an index-only scan: it never sees examples of later versions, and
- * skips replaced ones.
+ * Reads a page of a version's examples, newest first: at least one, at most `limit`, and about 256 KiB. Scans the primary
+ * key backwards from the version's last example, which is an index-only scan: it never sees examples of later versions,
+ * and skips replaced ones.
  */
 export const readExamples = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,
@@ -56,36 +49,28 @@ export const readExamples = Effect.fnUntraced(function* (
   version: VersionRow,
   { after, holdOut = noHoldOut, limit }: ExamplesRequest
 ) {
-  const rows = yield* exampleRows.all(sql`
-    WITH scanned AS MATERIALIZED (
-      SELECT example_id, bytes
-      FROM dataset_examples
-      WHERE org_id = ${org_id}
+  const { ctes, isOnPage } = pageWithinBytes(sql, {
+    table: "dataset_examples",
+    id: "example_id",
+    bytes: "bytes",
+    where: sql`
+      org_id = ${org_id}
         AND task_id = ${version.task_id}
-        AND ${after === undefined ? sql`example_id <= ${version.last_example_id}` : sql`example_id < ${after}`}
+        AND example_id <= ${version.last_example_id}
         AND ${isInVersion(sql, version.version)}
         AND ${isCompared(sql, holdOut)}
-      ORDER BY example_id DESC
-      LIMIT ${limit + 1}::int
-    ),
-    sized AS (
-      SELECT
-        example_id,
-        sum(bytes) OVER (ORDER BY example_id DESC) AS bytes,
-        row_number() OVER (ORDER BY example_id DESC) AS number,
-        count(*) OVER ()::int AS found
-      FROM scanned
-    )
+    `,
+    request: { limit, ...(after !== undefined && { cursor: after }) }
+  })
+  const rows = yield* exampleRows.all(sql`
+    ${ctes}
     SELECT example_id, input, answer, source_feedback_id, origin, found
     FROM sized
-      JOIN dataset_examples example USING (example_id)
+      JOIN dataset_examples USING (example_id)
     WHERE org_id = ${org_id}
       AND task_id = ${version.task_id}
-      AND number <= ${limit}::int
-      AND (number = 1 OR sized.bytes <= ${MAX_PAGE_BYTES}::int)
+      AND ${isOnPage}
     ORDER BY example_id DESC
   `)
-  const { items, next_cursor } = toPageWithinBytes(rows, toExample, (row) => row.example_id)
-  const page: ExamplesPage = { examples: items, next: next_cursor }
-  return page
+  return toPageWithinBytes(rows, toExample, (row) => row.example_id)
 })

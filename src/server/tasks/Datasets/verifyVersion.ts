@@ -31,9 +31,9 @@ export const verifyVersion = Effect.fnUntraced(function* (
   let after: ExampleId | undefined
   do {
     const page = yield* readExamples(sql, org_id, version, { after, limit: BATCH })
-    for (const { answer, input } of page.examples) content.add(digestMember(input, answer))
-    examples += page.examples.length
-    after = page.next ?? undefined
+    for (const { answer, input } of page.items) content.add(digestMember(input, answer))
+    examples += page.items.length
+    after = page.next_cursor ?? undefined
   } while (after !== undefined)
   let erased = 0
   let last = ""

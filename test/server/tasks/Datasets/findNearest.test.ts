@@ -225,8 +225,8 @@ layer(service(), { excludeTestServices: true })("findNearest", (it) => {
             limit: 1_000,
             holdOut: split
           })
-          assert.lengthOf(page.examples, count)
-          return page.examples.map(({ input: { text } }) => (typeof text === "string" ? text : "")).toSorted()
+          assert.lengthOf(page.items, count)
+          return page.items.map(({ input: { text } }) => (typeof text === "string" ? text : "")).toSorted()
         })
         const held = yield* testPart(dataset.id)
         // 100 are expected, with a standard deviation below 9.
