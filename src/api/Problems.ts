@@ -197,14 +197,16 @@ export class RulesChanged extends problem<RulesChanged>()(
   }
 ) {}
 
+const changedSettings = {
+  current_revision: Schema.Int.annotateKey({ description: "The current revision of the settings." })
+}
+
 export class FeedbackSettingsChanged extends problem<FeedbackSettingsChanged>()(
   "FEEDBACK_SETTINGS_CHANGED",
   409,
   "Feedback settings changed",
   "The feedback settings changed since the `revision` that was sent.",
-  {
-    current_revision: Schema.Int.annotateKey({ description: "The current revision of the settings." })
-  }
+  changedSettings
 ) {}
 
 export class RedactionSettingsChanged extends problem<RedactionSettingsChanged>()(
@@ -212,9 +214,7 @@ export class RedactionSettingsChanged extends problem<RedactionSettingsChanged>(
   409,
   "Redaction settings changed",
   "The settings were replaced since the given revision was read. Read them again.",
-  {
-    current_revision: Schema.Int.annotateKey({ description: "The current revision of the settings." })
-  }
+  changedSettings
 ) {}
 
 export class RetentionSettingsChanged extends problem<RetentionSettingsChanged>()(
@@ -222,9 +222,7 @@ export class RetentionSettingsChanged extends problem<RetentionSettingsChanged>(
   409,
   "Retention settings changed",
   "The settings were replaced since the given revision was read. Read them again.",
-  {
-    current_revision: Schema.Int.annotateKey({ description: "The current revision of the settings." })
-  }
+  changedSettings
 ) {}
 
 export class SessionClosed extends problem<SessionClosed>()(

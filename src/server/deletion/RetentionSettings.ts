@@ -3,8 +3,8 @@ import { SqlClient } from "effect/sql"
 import { Authorized } from "../../api/Authorization.ts"
 import { RetentionSettingsChanged } from "../../api/Problems.ts"
 import type { ReplaceRetentionSettings, RetentionSettings as Settings } from "../../api/RetentionSettings.ts"
-import type { OrgId } from "../../domain/Ids.ts"
 import { Audit } from "../identity/Audit.ts"
+import { raiseSettingsRevision } from "../store/raiseSettingsRevision.ts"
 import { rowsOf } from "../store/rows.ts"
 import { atomic } from "../store/transaction.ts"
 
@@ -27,20 +27,16 @@ export class RetentionSettings extends Context.Service<
       const atomically = atomic(sql)
       const audit = yield* Audit
 
-      const read = Effect.fnUntraced(function* (org_id: OrgId) {
-        const row = yield* settingsRows.first(sql`
-          SELECT run_days, feedback_days, session_days, revision
-          FROM retention_settings
-          WHERE org_id = ${org_id}
-        `)
-        return row ?? noSettings
-      }, Effect.orDie)
-
       return RetentionSettings.of({
         get: Effect.gen(function* () {
           const { org_id } = yield* Authorized("org_config.read")
-          return yield* read(org_id)
-        }).pipe(Effect.withSpan("RetentionSettings.get")),
+          const row = yield* settingsRows.first(sql`
+            SELECT run_days, feedback_days, session_days, revision
+            FROM retention_settings
+            WHERE org_id = ${org_id}
+          `)
+          return row ?? noSettings
+        }).pipe(Effect.orDie, Effect.withSpan("RetentionSettings.get")),
         replace: Effect.fn("RetentionSettings.replace")(function* ({
           feedback_days = null,
           revision: replaced,
@@ -51,31 +47,19 @@ export class RetentionSettings extends Context.Service<
           const { org_id } = principal
           return yield* atomically(
             Effect.gen(function* () {
-              // Creates the row of an organization without settings, so that two first requests conflict on it.
+              const revision = yield* raiseSettingsRevision(
+                sql,
+                "retention_settings",
+                { org_id },
+                replaced,
+                RetentionSettingsChanged
+              )
               yield* sql`
-                INSERT INTO retention_settings (org_id, revision)
-                VALUES (${org_id}, 0)
-                ON CONFLICT (org_id) DO NOTHING
-              `
-              const stored = yield* settingsRows.first(sql`
                 UPDATE retention_settings
-                SET
-                  run_days = ${run_days}::int,
-                  feedback_days = ${feedback_days}::int,
-                  session_days = ${session_days}::int,
-                  revision = revision + 1
+                SET run_days = ${run_days}::int, feedback_days = ${feedback_days}::int, session_days = ${session_days}::int
                 WHERE org_id = ${org_id}
-                  ${replaced === undefined ? sql.literal("") : sql`AND revision = ${replaced}`}
-                RETURNING run_days, feedback_days, session_days, revision
-              `)
-              if (stored === undefined) {
-                const { revision } = yield* read(org_id)
-                return yield* new RetentionSettingsChanged({
-                  detail:
-                    "The settings were changed by another request. Re-read them and send the change with their `revision`.",
-                  current_revision: revision
-                })
-              }
+              `
+              const stored: Settings = { run_days, feedback_days, session_days, revision }
               yield* audit.record(principal, "retention_settings.replaced", org_id, { ...stored })
               return stored
             })

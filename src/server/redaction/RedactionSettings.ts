@@ -24,6 +24,7 @@ import { requireContentScopes } from "../identity/requireContentScopes.ts"
 import { KnownSecrets } from "../secrets/KnownSecrets.ts"
 import { raiseSecretsVersion } from "../secrets/secretsVersion.ts"
 import { redactTexts } from "../secrets/redactTexts.ts"
+import { raiseSettingsRevision } from "../store/raiseSettingsRevision.ts"
 import { rowsOf } from "../store/rows.ts"
 import { atomic } from "../store/transaction.ts"
 
@@ -69,12 +70,12 @@ export class RedactionSettings extends Context.Service<
           WHERE org_id = ${org_id}
         `)
         return row === undefined ? noSettings : { ...row.rules, revision: row.revision }
-      }, Effect.orDie)
+      })
 
       return RedactionSettings.of({
         get: Effect.gen(function* () {
           const { org_id } = yield* Authorized("org_config.read")
-          return yield* read(org_id)
+          return yield* Effect.orDie(read(org_id))
         }).pipe(Effect.withSpan("RedactionSettings.get")),
         replace: Effect.fn("RedactionSettings.replace")(function* ({
           exceptions = [],
@@ -89,33 +90,20 @@ export class RedactionSettings extends Context.Service<
           yield* compile(rules, "#")
           return yield* atomically(
             Effect.gen(function* () {
-              // Creates the row of an organization without settings, so that two first requests conflict on it.
-              yield* sql`
-                INSERT INTO redaction_settings (org_id, revision, rules)
-                VALUES (${org_id}, 0, ${JSON.stringify(noRules)})
-                ON CONFLICT (org_id) DO NOTHING
-              `
-              const { rules: before } = (yield* settingsRows.first(sql`
-                SELECT revision, rules FROM redaction_settings WHERE org_id = ${org_id} FOR UPDATE
-              `)) ?? { rules: noRules }
-              const loosened = findLoosened(before, rules)
+              const revision = yield* raiseSettingsRevision(
+                sql,
+                "redaction_settings",
+                { org_id, rules: JSON.stringify(noRules) },
+                replaced,
+                RedactionSettingsChanged
+              )
+              const loosened = findLoosened(yield* read(org_id), rules)
               if (loosened !== undefined) yield* requireContentScopes(principal, `#/${loosened}`)
-              const rows = yield* sql<{ readonly revision: number }>`
+              yield* sql`
                 UPDATE redaction_settings
-                SET rules = ${JSON.stringify(rules)}, revision = revision + 1
+                SET rules = ${JSON.stringify(rules)}
                 WHERE org_id = ${org_id}
-                  ${replaced === undefined ? sql.literal("") : sql`AND revision = ${replaced}`}
-                RETURNING revision
               `
-              if (rows[0] === undefined) {
-                const { revision } = yield* read(org_id)
-                return yield* new RedactionSettingsChanged({
-                  detail:
-                    "The settings were changed by another request. Re-read them and send the change with their `revision`.",
-                  current_revision: revision
-                })
-              }
-              const { revision } = rows[0]
               yield* raiseSecretsVersion(org_id)
               yield* audit.record(principal, "redaction_settings.replaced", org_id, {
                 revision,

@@ -96,12 +96,10 @@ describe("writes of credentials", () => {
       "notifications/Notifications/rows.ts: INSERT INTO notification_endpoints",
       "notifications/Notifications/rows.ts: UPDATE notification_endpoints previous_secret",
       "notifications/Notifications/rows.ts: UPDATE notification_endpoints secret",
-      "redaction/RedactionSettings.ts: INSERT INTO redaction_settings",
       "redaction/RedactionSettings.ts: UPDATE redaction_settings rules",
       "tasks/Providers/providerKeys.ts: INSERT INTO provider_keys",
       "telemetry/Telemetry/rows.ts: INSERT INTO telemetry_destinations"
     ])
-    // The insert of the redaction settings is of empty ones, which the update replaces.
     assert.deepStrictEqual(findInServer(/\braiseSecretsVersion\((?=\w)/g), [
       "notifications/Notifications/rows.ts: raiseSecretsVersion(",
       "notifications/Notifications/rows.ts: raiseSecretsVersion(",
