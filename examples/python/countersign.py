@@ -208,7 +208,7 @@ class Session:
         try:
             async with self.keep(claim):
                 result = await execute()
-        except BaseException as error:
+        except Exception as error:  # Not a cancellation: the call may have been executed, and becomes unknown.
             await self.report(claim, "failed", error=repr(error)[:2000])
             raise
         content = getattr(result, "content", result)
