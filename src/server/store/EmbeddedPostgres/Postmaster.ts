@@ -187,33 +187,34 @@ export const startServer = Effect.fn("EmbeddedPostgres.startServer")(function* (
 ): Effect.fn.Return<Effect.Effect<StartState>, EmbeddedPostgresFailed> {
   const { account, binaries, cluster, logFile } = settings
   yield* trimLog(logFile)
-  const log = yield* tryFileSystem(`opening ${logFile}`, () => open(logFile, "a", 0o600))
-  const logStart = yield* tryFileSystem(`opening ${logFile}`, async () => (await log.stat()).size)
+  const logStart = yield* sizeOfLog(logFile)
   let ended: string | undefined
-  yield* tryFileSystem(`running ${binaries.postgres}`, async () => {
-    const child = spawn(binaries.postgres, ["-D", cluster.directory, ...configuration(settings)], {
-      cwd: cluster.directory,
-      detached: true,
-      windowsHide: true,
-      env: childEnvironment(),
-      stdio: ["ignore", log.fd, log.fd],
-      ...(account === undefined ? {} : { uid: account.uid, gid: account.gid })
-    })
-    child.once("error", (cause) => {
-      ended = `FATAL:  could not be run: ${cause.message}`
-    })
-    child.once("exit", (code, signal) => {
-      ended ??= `exit ${code ?? signal}`
-    })
-    child.unref()
-  })
-  yield* tryFileSystem(`closing ${logFile}`, () => log.close())
+  yield* Effect.acquireUseRelease(
+    tryFileSystem(`opening ${logFile}`, () => open(logFile, "a", 0o600)),
+    (log) =>
+      tryFileSystem(`running ${binaries.postgres}`, async () => {
+        const child = spawn(binaries.postgres, ["-D", cluster.directory, ...configuration(settings)], {
+          cwd: cluster.directory,
+          detached: true,
+          windowsHide: true,
+          env: childEnvironment(),
+          stdio: ["ignore", log.fd, log.fd],
+          ...(account === undefined ? {} : { uid: account.uid, gid: account.gid })
+        })
+        child.once("error", (cause) => {
+          ended = `FATAL:  could not be run: ${cause.message}`
+        })
+        child.once("exit", (code, signal) => {
+          ended ??= `exit ${code ?? signal}`
+        })
+        child.unref()
+      }),
+    (log) => tryFileSystem(`closing ${logFile}`, () => log.close())
+  )
   return Effect.suspend(() => {
     if (ended === undefined) return Effect.succeed<StartState>({ state: "running" })
     const last = ended
-    return Effect.promise(() => readFile(logFile, "utf8").catch(() => "")).pipe(
-      Effect.map((text): StartState => ({ state: "ended", log: `${text.slice(logStart)}\n${last}` }))
-    )
+    return Effect.map(readLogFrom(logFile, logStart), (text) => ({ state: "ended", log: `${text}\n${last}` }))
   })
 })
 
@@ -236,7 +237,7 @@ const commandOf = (pid: number) =>
   process.platform === "linux"
     ? Effect.promise(() => readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => undefined))
     : process.platform === "win32"
-      ? Effect.as(Effect.void, undefined)
+      ? Effect.undefined
       : runCommand({
           command: "ps",
           args: ["-o", "command=", "-p", String(pid)],
@@ -261,12 +262,8 @@ const isAbandonedEmpty = Effect.fn("EmbeddedPostgres.isAbandonedEmpty")(function
   })
 })
 
-/** Whether the process id in the pid file now belongs to another program. */
-const isReusedPid = Effect.fn("EmbeddedPostgres.isReusedPid")(function* (
-  cluster: Pick<Cluster, "directory">
-) {
-  const pid = yield* readPidFile(cluster)
-  if (pid === undefined || !isAlive(pid)) return false
+/** Whether the process id now belongs to another program. */
+const isReusedPid = Effect.fn("EmbeddedPostgres.isReusedPid")(function* (pid: number) {
   const command = yield* commandOf(pid)
   // A process that is ending, or a kernel thread, has an empty command line.
   return command !== undefined && command !== "" && !command.includes("postgres")
@@ -277,7 +274,7 @@ export const isServerRunning = Effect.fn("EmbeddedPostgres.isServerRunning")(fun
   cluster: Pick<Cluster, "directory">
 ) {
   const pid = yield* readPidFile(cluster)
-  return pid !== undefined && isAlive(pid) && !(yield* isReusedPid(cluster))
+  return pid !== undefined && isAlive(pid) && !(yield* isReusedPid(pid))
 })
 
 /**
@@ -288,7 +285,8 @@ export const isServerRunning = Effect.fn("EmbeddedPostgres.isServerRunning")(fun
 export const removeStalePidFile = Effect.fn("EmbeddedPostgres.removeStalePidFile")(function* (
   cluster: Cluster
 ): Effect.fn.Return<boolean, EmbeddedPostgresFailed> {
-  const stale = (yield* isAbandonedEmpty(cluster)) || (yield* isReusedPid(cluster))
+  const pid = yield* readPidFile(cluster)
+  const stale = pid === undefined ? yield* isAbandonedEmpty(cluster) : yield* isReusedPid(pid)
   if (stale) yield* tryFileSystem(`removing ${pidFile(cluster)}`, () => rm(pidFile(cluster), { force: true }))
   return stale
 })
