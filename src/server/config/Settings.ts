@@ -295,15 +295,23 @@ const singleSignOnOf = (values: Values): SingleSignOnSettings | undefined => {
   }
 }
 
-/** The variables of single sign-on that have no default. */
-const signOnVariables = [
-  "COUNTERSIGN_OIDC_ACCESS",
-  "COUNTERSIGN_OIDC_CLIENT_ID",
-  "COUNTERSIGN_OIDC_CLIENT_KEY",
-  "COUNTERSIGN_OIDC_CLIENT_KEY_ID",
-  "COUNTERSIGN_OIDC_CLIENT_SECRET",
-  "COUNTERSIGN_OIDC_EMAIL_DOMAINS"
+/** Variables that have no effect with or without another one. */
+const ineffective = [
+  ["COUNTERSIGN_MAIL_FROM", "without", "COUNTERSIGN_SMTP_URL"],
+  ["COUNTERSIGN_MAIL_VERIFIED_ONLY", "without", "COUNTERSIGN_SMTP_URL"],
+  ["COUNTERSIGN_OIDC_ACCESS", "without", "COUNTERSIGN_OIDC_ISSUER"],
+  ["COUNTERSIGN_OIDC_CLIENT_ID", "without", "COUNTERSIGN_OIDC_ISSUER"],
+  ["COUNTERSIGN_OIDC_CLIENT_KEY", "without", "COUNTERSIGN_OIDC_ISSUER"],
+  ["COUNTERSIGN_OIDC_CLIENT_KEY_ID", "without", "COUNTERSIGN_OIDC_ISSUER"],
+  ["COUNTERSIGN_OIDC_CLIENT_SECRET", "without", "COUNTERSIGN_OIDC_ISSUER"],
+  ["COUNTERSIGN_OIDC_EMAIL_DOMAINS", "without", "COUNTERSIGN_OIDC_ISSUER"],
+  ["COUNTERSIGN_DIRECT_DATABASE_URL", "without", "DATABASE_URL"],
+  ["COUNTERSIGN_DATA_DIR", "with", "DATABASE_URL"],
+  ["COUNTERSIGN_POSTGRES_BIN", "with", "DATABASE_URL"]
 ] as const
+
+/** Whether a variable is set; of one that is true or false, whether it is true. */
+const isSet = (value: Values[keyof Values]): boolean => value !== undefined && value !== false
 
 const notInProduction = "must not be set with NODE_ENV=production: it is for development and tests only"
 
@@ -316,12 +324,6 @@ const findWarnings = (values: Values, production: boolean): ReadonlyArray<string
   }
   if (values.COUNTERSIGN_EGRESS_HTTP) {
     warnings.push("COUNTERSIGN_EGRESS_HTTP allows requests without TLS: for development and tests only")
-  }
-  if (values.COUNTERSIGN_MAIL_FROM !== undefined && values.COUNTERSIGN_SMTP_URL === undefined) {
-    warnings.push("COUNTERSIGN_MAIL_FROM has no effect without COUNTERSIGN_SMTP_URL")
-  }
-  if (values.COUNTERSIGN_MAIL_VERIFIED_ONLY && values.COUNTERSIGN_SMTP_URL === undefined) {
-    warnings.push("COUNTERSIGN_MAIL_VERIFIED_ONLY has no effect without COUNTERSIGN_SMTP_URL")
   }
   if (
     values.COUNTERSIGN_PUBLIC_URL === undefined &&
@@ -340,21 +342,9 @@ const findWarnings = (values: Values, production: boolean): ReadonlyArray<string
       `HOST ${values.HOST} can be reached from other machines, and the service has no TLS: API keys travel in clear text. Put a reverse proxy with TLS in front, and set COUNTERSIGN_PUBLIC_URL to its https URL or COUNTERSIGN_TRUSTED_PROXIES to its address; or set HOST to 127.0.0.1`
     )
   }
-  if (values.COUNTERSIGN_OIDC_ISSUER === undefined) {
-    warnings.push(
-      ...signOnVariables
-        .filter((variable) => values[variable] !== undefined)
-        .map((variable) => `${variable} has no effect without COUNTERSIGN_OIDC_ISSUER`)
-    )
-  }
-  if (values.DATABASE_URL === undefined && values.COUNTERSIGN_DIRECT_DATABASE_URL !== undefined) {
-    warnings.push("COUNTERSIGN_DIRECT_DATABASE_URL has no effect without DATABASE_URL")
-  }
-  if (values.DATABASE_URL !== undefined && values.COUNTERSIGN_DATA_DIR !== undefined) {
-    warnings.push("COUNTERSIGN_DATA_DIR has no effect with DATABASE_URL")
-  }
-  if (values.DATABASE_URL !== undefined && values.COUNTERSIGN_POSTGRES_BIN !== undefined) {
-    warnings.push("COUNTERSIGN_POSTGRES_BIN has no effect with DATABASE_URL")
+  for (const [variable, preposition, other] of ineffective) {
+    if (isSet(values[variable]) && isSet(values[other]) === (preposition === "with"))
+      warnings.push(`${variable} has no effect ${preposition} ${other}`)
   }
   if (production && values.DATABASE_URL === undefined && values.COUNTERSIGN_POSTGRES_BIN === undefined) {
     warnings.push(

@@ -329,6 +329,22 @@ describe("Settings warnings", () => {
     ])
   })
 
+  it("mail settings and the direct URL have a warning without what they belong to", () => {
+    assert.deepStrictEqual(
+      accepted({
+        COUNTERSIGN_MAIL_FROM: "c@example.com",
+        COUNTERSIGN_MAIL_VERIFIED_ONLY: "true",
+        COUNTERSIGN_DIRECT_DATABASE_URL: "postgres://u@db/x"
+      }).warnings,
+      [
+        "COUNTERSIGN_MAIL_FROM has no effect without COUNTERSIGN_SMTP_URL",
+        "COUNTERSIGN_MAIL_VERIFIED_ONLY has no effect without COUNTERSIGN_SMTP_URL",
+        "COUNTERSIGN_DIRECT_DATABASE_URL has no effect without DATABASE_URL"
+      ]
+    )
+    assert.deepStrictEqual(accepted({ COUNTERSIGN_MAIL_VERIFIED_ONLY: "false" }).warnings, [])
+  })
+
   it("variables of single sign-on have a warning without COUNTERSIGN_OIDC_ISSUER", () => {
     const { warnings } = accepted({
       COUNTERSIGN_OIDC_CLIENT_ID: "countersign",
