@@ -215,12 +215,30 @@ const findContradictions = (values: Values, production: boolean): ReadonlyArray<
       fault: "must be set with COUNTERSIGN_SMTP_URL: the sender of email"
     })
   }
-  const { COUNTERSIGN_NOTIFY_COOLDOWN_SECONDS: first, COUNTERSIGN_NOTIFY_COOLDOWN_MAX_SECONDS: longest } =
-    values
-  if (Duration.isLessThan(longest, first)) {
+  const {
+    COUNTERSIGN_NOTIFY_COOLDOWN_MAX_SECONDS: longest,
+    COUNTERSIGN_NOTIFY_COOLDOWN_SECONDS: first,
+    COUNTERSIGN_NOTIFY_RETENTION_DAYS: retention,
+    COUNTERSIGN_NOTIFY_RETRY_SECONDS: delays,
+    COUNTERSIGN_UNREAD_RESPONSE_MEBIBYTES: total,
+    COUNTERSIGN_UNREAD_RESPONSE_MEBIBYTES_PER_ORGANIZATION: perOrganization
+  } = values
+  if (perOrganization !== undefined && perOrganization > total) {
+    faults.push({
+      variable: "COUNTERSIGN_UNREAD_RESPONSE_MEBIBYTES_PER_ORGANIZATION",
+      fault: `must be at most COUNTERSIGN_UNREAD_RESPONSE_MEBIBYTES, which is ${total}`
+    })
+  }
+  if (longest !== undefined && Duration.isLessThan(longest, first)) {
     faults.push({
       variable: "COUNTERSIGN_NOTIFY_COOLDOWN_MAX_SECONDS",
       fault: `must be at least COUNTERSIGN_NOTIFY_COOLDOWN_SECONDS, which is ${Duration.toSeconds(first)}`
+    })
+  }
+  if (Duration.isGreaterThan(delays.reduce(Duration.sum, Duration.zero), retention)) {
+    faults.push({
+      variable: "COUNTERSIGN_NOTIFY_RETRY_SECONDS",
+      fault: `must add up to at most ${Duration.toSeconds(retention)}, COUNTERSIGN_NOTIFY_RETENTION_DAYS in seconds: deliveries are deleted then`
     })
   }
   return [...faults, ...findSignOnFaults(values)]
@@ -370,8 +388,11 @@ const assemble = (values: Values, machine: ProcessFacts, production: boolean): S
       trustedProxies: values.COUNTERSIGN_TRUSTED_PROXIES ?? []
     },
     unreadResponses: {
-      bytes: values.COUNTERSIGN_UNREAD_RESPONSE_MEBIBYTES * 1024 * 1024,
-      bytesPerOwner: values.COUNTERSIGN_UNREAD_RESPONSE_MEBIBYTES_PER_ORGANIZATION * 1024 * 1024,
+      bytes: values.COUNTERSIGN_UNREAD_RESPONSE_MEBIBYTES * 1024 ** 2,
+      bytesPerOwner:
+        (values.COUNTERSIGN_UNREAD_RESPONSE_MEBIBYTES_PER_ORGANIZATION ??
+          Math.min(32, values.COUNTERSIGN_UNREAD_RESPONSE_MEBIBYTES)) *
+        1024 ** 2,
       stalledMillis: Duration.toMillis(values.COUNTERSIGN_UNREAD_RESPONSE_SECONDS),
       bytesPerSecond: values.COUNTERSIGN_UNREAD_RESPONSE_KIBIBYTES_PER_SECOND * 1024
     },
@@ -395,7 +416,9 @@ const assemble = (values: Values, machine: ProcessFacts, production: boolean): S
       queueLimit: values.COUNTERSIGN_NOTIFY_QUEUE_LIMIT,
       cooldownAfter: values.COUNTERSIGN_NOTIFY_COOLDOWN_AFTER,
       cooldown: values.COUNTERSIGN_NOTIFY_COOLDOWN_SECONDS,
-      maxCooldown: values.COUNTERSIGN_NOTIFY_COOLDOWN_MAX_SECONDS,
+      maxCooldown:
+        values.COUNTERSIGN_NOTIFY_COOLDOWN_MAX_SECONDS ??
+        Duration.max(Duration.minutes(15), values.COUNTERSIGN_NOTIFY_COOLDOWN_SECONDS),
       hostRates: {
         perOrganization: values.COUNTERSIGN_NOTIFY_HOST_RATE_PER_SECOND,
         total: values.COUNTERSIGN_NOTIFY_HOST_TOTAL_RATE_PER_SECOND

@@ -82,6 +82,18 @@ describe("Settings from a valid value", () => {
       { bytes: 2 ** 26, bytesPerOwner: 2 ** 25, stalledMillis: 10_000, bytesPerSecond: 4_096 }
     ],
     [
+      "the limit of unread responses of one organization is by default at most that of all",
+      { COUNTERSIGN_UNREAD_RESPONSE_MEBIBYTES: "16" },
+      (s) => s.unreadResponses.bytesPerOwner,
+      2 ** 24
+    ],
+    [
+      "the longest cooldown is by default at least the first",
+      { COUNTERSIGN_NOTIFY_COOLDOWN_SECONDS: "1000" },
+      (s) => Duration.toSeconds(s.notifications.maxCooldown),
+      1_000
+    ],
+    [
       "an IPv6 host gets brackets in the public URL",
       { HOST: "::1" },
       (s) => s.publicUrl,
@@ -247,6 +259,30 @@ describe("Settings from values that contradict each other", () => {
 
   it("a mail server without a sender is rejected", () => {
     assert.strictEqual(refused({ COUNTERSIGN_SMTP_URL: "smtp://mail:25" }).variable, "COUNTERSIGN_MAIL_FROM")
+  })
+
+  it("a limit of one organization above that of all is rejected", () => {
+    const limits = {
+      COUNTERSIGN_UNREAD_RESPONSE_MEBIBYTES: "16",
+      COUNTERSIGN_UNREAD_RESPONSE_MEBIBYTES_PER_ORGANIZATION: "16"
+    }
+    assert.strictEqual(accepted(limits).settings.unreadResponses.bytesPerOwner, 2 ** 24)
+    assert.strictEqual(
+      refused({ ...limits, COUNTERSIGN_UNREAD_RESPONSE_MEBIBYTES_PER_ORGANIZATION: "17" }).message,
+      "COUNTERSIGN_UNREAD_RESPONSE_MEBIBYTES_PER_ORGANIZATION must be at most COUNTERSIGN_UNREAD_RESPONSE_MEBIBYTES, which is 16"
+    )
+  })
+
+  it("retries beyond the retention of deliveries are rejected", () => {
+    const retries = {
+      COUNTERSIGN_NOTIFY_RETRY_SECONDS: "0,86400,86400",
+      COUNTERSIGN_NOTIFY_RETENTION_DAYS: "2"
+    }
+    assert.lengthOf(accepted(retries).settings.notifications.delays, 3)
+    assert.strictEqual(
+      refused({ ...retries, COUNTERSIGN_NOTIFY_RETRY_SECONDS: "1,86400,86400" }).message,
+      "COUNTERSIGN_NOTIFY_RETRY_SECONDS must add up to at most 172800, COUNTERSIGN_NOTIFY_RETENTION_DAYS in seconds: deliveries are deleted then"
+    )
   })
 
   it("non-public receivers are rejected in production", () => {

@@ -62,10 +62,11 @@ export const variables = {
     unit: "MiB",
     read: read.wholeNumber(16, 1_000_000)
   }),
-  COUNTERSIGN_UNREAD_RESPONSE_MEBIBYTES_PER_ORGANIZATION: withDefault("32", {
+  COUNTERSIGN_UNREAD_RESPONSE_MEBIBYTES_PER_ORGANIZATION: optional({
     description:
       "The same per organization, or per address for responses without a key. From half of it, further reads of the organization wait",
     unit: "MiB",
+    defaultText: "32, or the total above if that is less",
     read: read.wholeNumber(8, 1_000_000)
   }),
   COUNTERSIGN_UNREAD_RESPONSE_SECONDS: withDefault("30", {
@@ -278,9 +279,10 @@ export const variables = {
     unit: "seconds",
     read: read.seconds(1, 86_400)
   }),
-  COUNTERSIGN_NOTIFY_COOLDOWN_MAX_SECONDS: withDefault("900", {
+  COUNTERSIGN_NOTIFY_COOLDOWN_MAX_SECONDS: optional({
     description: "Longest cooldown",
     unit: "seconds",
+    defaultText: "900, or the first cooldown if that is longer",
     read: read.seconds(1, 86_400)
   }),
   COUNTERSIGN_NOTIFY_HOST_RATE_PER_SECOND: withDefault("100", {
