@@ -140,13 +140,13 @@ export const variables = {
     read: read.apiKey
   }),
   COUNTERSIGN_SMTP_URL: secret({
-    description: "Mail server for approval email to reviewers",
+    description: "Mail server for approval emails, invitations and confirmation links",
     unit: "URL",
     defaultText: "unset: no email is sent",
     read: read.smtpUrl
   }),
   COUNTERSIGN_MAIL_FROM: optional({
-    description: "Sender of approval email; required with COUNTERSIGN_SMTP_URL",
+    description: "Sender of all emails; required with COUNTERSIGN_SMTP_URL",
     unit: "address",
     read: read.mailbox
   }),
