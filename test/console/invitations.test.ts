@@ -119,7 +119,9 @@ layer(Layer.provideMerge(Browser.layer, service()), { excludeTestServices: true,
         yield* Effect.promise(async () => {
           const dialog = page.getByRole("dialog", { name: "Invite a person" })
           await dialog.getByText("This installation has no mail server").waitFor()
-          await dialog.getByText("COUNTERSIGN_SMTP_URL").waitFor()
+          await dialog
+            .getByText("configures one by COUNTERSIGN_SMTP_URL and COUNTERSIGN_MAIL_FROM. Without")
+            .waitFor()
           assert.isTrue(await dialog.getByRole("button", { name: "Send invitation" }).isDisabled())
           await dialog.getByRole("radio", { name: /^Show it to me/ }).check()
           await page.getByRole("dialog", { name: "New API key" }).waitFor()

@@ -1,4 +1,4 @@
-import type { Array as Arr } from "effect"
+import { type Array as Arr, Record as Rec } from "effect"
 import { documentedEnum } from "../documentedEnum.ts"
 
 const purposes = {
@@ -36,34 +36,45 @@ export const scopePurposes: Readonly<Record<Scope, string>> = purposes
 /** Every scope, in the order of the reference. */
 export const scopes: Arr.NonEmptyReadonlyArray<Scope> = Scope.literals
 
-export const Preset = documentedEnum({
-  admin: "Every scope.",
-  reviewer:
-    "For people who decide: `feedback.read`, `feedback.write`, `tasks.read`, `runs.read`, `datasets.read`, `sessions.read`, `approvals.read`, `approvals.decide`.",
-  runtime: "For agents: `tasks.read`, `tasks.run`, `sessions.read`, `sessions.write`, `approvals.read`.",
-  hook: "For coding agents, which read no sessions but their own: `sessions.write`.",
-  integration: "For products that send feedback: `feedback.write`, `feedback.read`.",
-  end_user_feedback: "For servers whose pages collect feedback of end users: `feedback.create`."
-})
+/** What each preset is for, and its scopes. */
+const presets = {
+  admin: { purpose: "full access", scopes },
+  reviewer: {
+    purpose: "people who decide approvals and review feedback",
+    scopes: [
+      "feedback.read",
+      "feedback.write",
+      "tasks.read",
+      "runs.read",
+      "datasets.read",
+      "sessions.read",
+      "approvals.read",
+      "approvals.decide"
+    ]
+  },
+  runtime: {
+    purpose: "agents and task runners",
+    scopes: ["tasks.read", "tasks.run", "sessions.read", "sessions.write", "approvals.read"]
+  },
+  hook: { purpose: "coding agents, which read no sessions but their own", scopes: ["sessions.write"] },
+  integration: { purpose: "systems that submit feedback", scopes: ["feedback.write", "feedback.read"] },
+  end_user_feedback: {
+    purpose: "servers whose pages collect feedback of end users",
+    scopes: ["feedback.create"]
+  }
+} as const satisfies Readonly<Record<string, { purpose: string; scopes: ReadonlyArray<Scope> }>>
+
+export const Preset = documentedEnum(
+  Rec.map(presets, (preset) => {
+    const granted =
+      preset.scopes === scopes ? "every scope" : preset.scopes.map((one) => `\`${one}\``).join(", ")
+    return `For ${preset.purpose}: ${granted}.`
+  })
+)
 export type Preset = typeof Preset.Type
 
-const presets: Record<Preset, ReadonlyArray<Scope>> = {
-  admin: scopes,
-  reviewer: [
-    "feedback.read",
-    "feedback.write",
-    "tasks.read",
-    "runs.read",
-    "datasets.read",
-    "sessions.read",
-    "approvals.read",
-    "approvals.decide"
-  ],
-  runtime: ["tasks.read", "tasks.run", "sessions.read", "sessions.write", "approvals.read"],
-  hook: ["sessions.write"],
-  integration: ["feedback.write", "feedback.read"],
-  end_user_feedback: ["feedback.create"]
-}
+/** What a preset is for, as the rest of a sentence that begins with "for". */
+export const presetPurpose = (preset: Preset): string => presets[preset].purpose
 
 /** The scopes of a preset. */
-export const presetScopes = (preset: Preset): ReadonlyArray<Scope> => presets[preset]
+export const presetScopes = (preset: Preset): ReadonlyArray<Scope> => presets[preset].scopes

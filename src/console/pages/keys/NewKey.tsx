@@ -1,7 +1,6 @@
 import { Array as Arr, DateTime, Effect, Schema } from "effect"
 import type { FormEvent } from "react"
-import { Preset, presetScopes, Scope } from "../../../domain/identity/Scope.ts"
-import { scopePurposes } from "../../../domain/identity/Scope.ts"
+import { Preset, presetPurpose, presetScopes, Scope, scopePurposes } from "../../../domain/identity/Scope.ts"
 import { useAtomValue } from "../../state/atoms.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { useSession } from "../../state/session.ts"
@@ -16,16 +15,6 @@ import { useAction } from "../../ui/useAction.ts"
 import { useFormDraft } from "../../ui/useFormDraft.ts"
 import { invitationsAtom } from "./Invitations.tsx"
 import { KeyEmailField, KeyNameField } from "./KeyFields.tsx"
-
-/** The purpose of each preset. */
-const purposes: Record<Preset, string> = {
-  admin: "full access, including settings",
-  reviewer: "people who decide approvals and review feedback",
-  runtime: "agents and task runners",
-  hook: "coding agents, which read no sessions but their own",
-  integration: "systems that submit feedback",
-  end_user_feedback: "servers whose pages collect feedback of end users"
-}
 
 const splitList = (list: string): ReadonlyArray<string> => list.split(/[\s,]+/).filter((one) => one !== "")
 
@@ -128,8 +117,9 @@ export const NewKey = ({
         {isByMail && hasNoMail ? (
           <p className="notice warn">
             This installation has no mail server, so nobody can be invited by email. The operator configures
-            one by <code>COUNTERSIGN_SMTP_URL</code>, <code>COUNTERSIGN_MAIL_FROM</code> and{" "}
-            <code>COUNTERSIGN_PUBLIC_URL</code>. Until then, show the key and hand it over yourself.
+            one by <code>COUNTERSIGN_SMTP_URL</code> and <code>COUNTERSIGN_MAIL_FROM</code>. Without{" "}
+            <code>COUNTERSIGN_PUBLIC_URL</code>, links lead to the address that the service listens on. Until
+            then, show the key and hand it over yourself.
           </p>
         ) : null}
         {isByMail ? (
@@ -146,7 +136,7 @@ export const NewKey = ({
         <RadioField
           legend="Access"
           options={[
-            ...grantable.map((one) => [one, one, purposes[one]] as const),
+            ...grantable.map((one) => [one, one, presetPurpose(one)] as const),
             ["custom", "custom", "scopes that you choose"]
           ]}
           value={access}
