@@ -119,6 +119,52 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Rules
       assert.deepStrictEqual(pageErrors, [])
     }).pipe(Effect.scoped, Effect.orDie))
 
+  test("a number of a rule can be cleared and typed anew, and a rule without it is not accepted", () =>
+    Effect.gen(function* () {
+      const { client, key } = yield* Countersign
+      const admin = yield* client({}, "numbers")
+      yield* client({ preset: "reviewer", groups: ["legal"] }, "numbers")
+      const quorum = [
+        { count: 1, group: null },
+        { count: 2, group: "legal" }
+      ]
+      yield* admin.approvalRules.replace({
+        payload: { rules: [{ effect: "require_approval", quorum, escalation_seconds: 7_200 }] }
+      })
+      const { pageErrors, page } = yield* openSignedIn(yield* key({}, "numbers"), "/rules")
+      yield* Effect.promise(async () => {
+        await page.getByRole("button", { name: "Edit rule 1" }).click()
+        const people = page.getByLabel("People, part 1")
+        const review = page.getByLabel("Review window", { exact: true })
+        const update = page.getByRole("button", { name: "Update rule" })
+        for (const field of [people, review]) {
+          await field.press("End")
+          await field.press("Backspace")
+          assert.strictEqual(await field.inputValue(), "")
+          await update.click()
+          await field.pressSequentially("3")
+          assert.strictEqual(await field.inputValue(), "3")
+        }
+        // More than the limit is shown until it is corrected.
+        await people.pressSequentially("0")
+        await update.click()
+        assert.strictEqual(await people.inputValue(), "30")
+        await people.press("Backspace")
+        // The next part moves up, with its own number.
+        await page.getByRole("button", { name: "Remove part 1" }).click()
+        assert.strictEqual(await people.inputValue(), "2")
+        await page.getByLabel("Escalation window (admins)", { exact: true }).fill("")
+        await update.click()
+        await page.getByRole("button", { name: "Save rules" }).click()
+        await page.getByText("Rules saved").waitFor()
+      })
+      const [rule] = (yield* admin.approvalRules.get()).rules
+      assert.deepStrictEqual(rule?.quorum, [{ count: 2, group: "legal" }])
+      assert.strictEqual(rule?.review_seconds, 3 * 3_600)
+      assert.isNull(rule?.escalation_seconds)
+      assert.deepStrictEqual(pageErrors, [])
+    }).pipe(Effect.scoped, Effect.orDie))
+
   test("a rule's budgets are edited, their faults shown, and the edited list is tested with them", () =>
     Effect.gen(function* () {
       const { client, key } = yield* Countersign

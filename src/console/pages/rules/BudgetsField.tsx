@@ -62,7 +62,7 @@ export const BudgetsField = ({
             <DurationField
               label={`Window of budget ${number}`}
               seconds={draft.window_seconds}
-              onChange={(seconds) => change(draft.key, { window_seconds: seconds ?? draft.window_seconds })}
+              onChange={(window_seconds) => change(draft.key, { window_seconds })}
             />
             <TextField
               label="Steps at most"

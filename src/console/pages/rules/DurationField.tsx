@@ -1,6 +1,7 @@
 import { useState } from "react"
 import { Field } from "../../ui/Field.tsx"
 import { Select } from "../../ui/Select.tsx"
+import { WholeNumberInput } from "./WholeNumberInput.tsx"
 
 const units = [
   ["seconds", 1],
@@ -27,14 +28,15 @@ export const DurationField = ({
   hint,
   label,
   onChange,
-  optional = false,
+  onClear,
   seconds
 }: {
   readonly label: string
   readonly hint?: string
-  readonly optional?: boolean
   readonly seconds: number | null
-  readonly onChange: (seconds: number | null) => void
+  readonly onChange: (seconds: number) => void
+  /** Called when it is emptied. Without it, a duration is required. */
+  readonly onClear?: () => void
 }) => {
   const [unit, setUnit] = useState(() => unitOf(seconds))
   const factor = factorOf(unit)
@@ -42,19 +44,13 @@ export const DurationField = ({
     <Field label={label} {...(hint === undefined ? {} : { hint })}>
       {(field) => (
         <div className="duration">
-          <input
+          <WholeNumberInput
             {...field}
-            type="number"
-            min={optional ? 0 : 1}
+            min={onClear === undefined ? 1 : 0}
             max={Math.floor(MAX_SECONDS / factor)}
-            step={1}
-            required={!optional}
-            value={seconds === null ? "" : Math.round((seconds / factor) * 100) / 100}
-            onChange={({ target }) =>
-              onChange(
-                target.value === "" ? (optional ? null : seconds) : Math.round(Number(target.value) * factor)
-              )
-            }
+            value={seconds === null ? null : Math.round((seconds / factor) * 100) / 100}
+            onChange={(number) => onChange(number * factor)}
+            onClear={onClear}
           />
           <Select
             aria-label={`${label}, unit`}

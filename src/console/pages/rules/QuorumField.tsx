@@ -5,6 +5,7 @@ import {
   type QuorumPart
 } from "../../../domain/approvals/Quorum.ts"
 import { Button } from "../../ui/Button.tsx"
+import { WholeNumberInput } from "./WholeNumberInput.tsx"
 
 /** Fields for the approvals that a rule asks for: how many people, and of which group, for each part of its quorum. */
 export const QuorumField = ({
@@ -21,14 +22,12 @@ export const QuorumField = ({
       <legend className="legend">Approvals needed</legend>
       {quorum.map(({ count, group }, index) => (
         <div key={index} className="quorum-part">
-          <input
-            type="number"
+          <WholeNumberInput
             aria-label={`People, part ${index + 1}`}
-            required
             min={1}
             max={MAX_APPROVALS}
             value={count}
-            onChange={({ target }) => change(index, { count: Math.trunc(target.valueAsNumber) || 1 })}
+            onChange={(count) => change(index, { count })}
           />
           <span>of</span>
           <input

@@ -174,21 +174,21 @@ export const RuleDialog = ({
             <DurationField
               label="Review window"
               seconds={rule.review_seconds}
-              onChange={(seconds) => set({ review_seconds: seconds ?? rule.review_seconds })}
+              onChange={(review_seconds) => set({ review_seconds })}
             />
             <DurationField
               label="Escalation window (admins)"
               hint="Optional. Without it, the approval expires after the review window."
-              optional
               seconds={rule.escalation_seconds}
               onChange={(escalation_seconds) => set({ escalation_seconds })}
+              onClear={() => set({ escalation_seconds: null })}
             />
             <DurationField
               label="Expiry warning before the deadline"
               hint="Optional. Default: when a quarter of the window is left."
-              optional
               seconds={rule.expiring_seconds}
               onChange={(expiring_seconds) => set({ expiring_seconds })}
+              onClear={() => set({ expiring_seconds: null })}
             />
             <SelectField
               label="Timeout action"
