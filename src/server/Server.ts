@@ -445,8 +445,8 @@ const layerOnCurrentClock = (settings: Settings) =>
         limits: {
           connections: settings.connections.total,
           connectionsPerAddress: settings.connections.perAddress,
-          trustedProxies: [...loopbackNetworks, ...settings.connections.trustedProxies],
-          forwarders: settings.connections.trustedProxies
+          trustedProxies: settings.connections.trustedProxies,
+          unlimitedNetworks: [...loopbackNetworks, ...settings.connections.trustedProxies]
         }
       })
     ),

@@ -13,8 +13,8 @@ export interface ConnectionLimits {
   readonly connectionsPerAddress: number
   /** Requests that wait on one connection for the responses of earlier ones. Default 32. */
   readonly pipelined: number
-  /** Reverse proxies, which stand for many clients: the limits per address do not apply to them. Default: loopback. */
-  readonly trustedProxies: ReadonlyArray<IpNetwork.IpNetwork>
+  /** Networks of reverse proxies, which stand for many clients: the limits per address do not apply to them. Default: loopback. */
+  readonly unlimitedNetworks: ReadonlyArray<IpNetwork.IpNetwork>
 }
 
 /** The addresses of this machine, from which only its own programs connect, such as a reverse proxy. */
@@ -28,7 +28,7 @@ export const defaultConnectionLimits: ConnectionLimits = {
   connections: 10_000,
   connectionsPerAddress: 1_000,
   pipelined: 32,
-  trustedProxies: loopbackNetworks
+  unlimitedNetworks: loopbackNetworks
 }
 
 /** Why a connection is refused: the limit of its address, or of all connections. */
@@ -77,7 +77,7 @@ export interface Connection {
 /** Counts connections by client address, and refuses connections beyond the limits. */
 export class Connections {
   readonly #limits: ConnectionLimits
-  readonly #trusted = new BlockList()
+  readonly #unlimited = new BlockList()
   readonly #clients = new Map<string, Client>()
   readonly #connections = new Map<Socket, Connection>()
   readonly #slots: FairSlots<Client, Socket>
@@ -98,9 +98,9 @@ export class Connections {
       // Preferably one that serves no request.
       firstToEnd: (sockets) => sockets.find((socket) => this.#isIdle(socket))
     })
-    for (const { address, prefixLength } of limits.trustedProxies) {
+    for (const { address, prefixLength } of limits.unlimitedNetworks) {
       const family = NetAddress.isIpv4Address(address) ? "ipv4" : "ipv6"
-      this.#trusted.addSubnet(NetAddress.formatIp(address), prefixLength, family)
+      this.#unlimited.addSubnet(NetAddress.formatIp(address), prefixLength, family)
     }
   }
 
@@ -167,8 +167,8 @@ export class Connections {
   }
 
   #newClient(key: string, address: string): Client {
-    const trusted = this.#trusted.check(address, address.includes(":") ? "ipv6" : "ipv4")
-    return { key, limited: !trusted }
+    const unlimited = this.#unlimited.check(address, address.includes(":") ? "ipv6" : "ipv4")
+    return { key, limited: !unlimited }
   }
 }
 

@@ -54,7 +54,7 @@ export interface Settings {
   readonly connections: {
     readonly total: number
     readonly perAddress: number
-    /** Reverse proxies besides those on this machine: the limits per address do not apply to them. */
+    /** Reverse proxies whose `X-Forwarded-For` names the client. The limits per address do not apply to them. */
     readonly trustedProxies: ReadonlyArray<IpNetwork.IpNetwork>
   }
   /** Limits on the memory of responses that clients have not read, and on the time for reading them. */

@@ -46,7 +46,7 @@ import {
 /** Limits on connections, and on the time and size of a request before it is routed. */
 export interface ListenLimits extends ConnectionLimits {
   /** Reverse proxies whose `X-Forwarded-For` names the client. Default: none. */
-  readonly forwarders: ReadonlyArray<IpNetwork.IpNetwork>
+  readonly trustedProxies: ReadonlyArray<IpNetwork.IpNetwork>
   /** The longest time for the headers of a request, of the first on a connection too. Default 10 s. */
   readonly headersMillis: number
   /** The longest time for the whole request. Default 30 s. */
@@ -64,7 +64,7 @@ export interface ListenLimits extends ConnectionLimits {
 /** The default limits. */
 export const defaultListenLimits: ListenLimits = {
   ...defaultConnectionLimits,
-  forwarders: [],
+  trustedProxies: [],
   headersMillis: 10_000,
   requestMillis: 30_000,
   checkMillis: 5_000,
@@ -153,7 +153,7 @@ class SingleWriteResponse<Request extends IncomingMessage> extends ServerRespons
 class GuardedServer extends Server {
   readonly #fields: number
   readonly #pacer: Pacer
-  readonly #forwarders: ReadonlyArray<IpNetwork.IpNetwork>
+  readonly #trustedProxies: ReadonlyArray<IpNetwork.IpNetwork>
   /** The open connections. */
   readonly clients: Connections
   /** The responses that clients have not read. */
@@ -175,7 +175,7 @@ class GuardedServer extends Server {
       shouldUpgradeCallback: () => false
     })
     this.#fields = limits.headerFields
-    this.#forwarders = limits.forwarders
+    this.#trustedProxies = limits.trustedProxies
     this.#credentials = credentials
     this.#pacer = pacer
     this.clients = new Connections(limits, observer)
@@ -289,7 +289,11 @@ class GuardedServer extends Server {
   #addressBehindProxy({ key }: Client, { headers, socket }: IncomingMessage): string {
     const peer = socket.remoteAddress ?? ""
     const forwarded = headers["x-forwarded-for"]
-    const address = clientAddress(this.#forwarders, peer, Array.isArray(forwarded) ? undefined : forwarded)
+    const address = clientAddress(
+      this.#trustedProxies,
+      peer,
+      Array.isArray(forwarded) ? undefined : forwarded
+    )
     return address === peer ? key : addressKey(address)
   }
 

@@ -97,18 +97,18 @@ describe("listen: slow clients", () => {
     ["invented credentials", {}, "Authorization: {n}", "Authorization: other"],
     [
       "invented credentials and malformed addresses",
-      { forwarders: loopbackNetworks },
+      { trustedProxies: loopbackNetworks },
       "Authorization: {n}\r\nX-Forwarded-For: unknown {n}",
       "Authorization: other"
     ],
     [
       "many credentials of one forwarded address",
-      { forwarders: loopbackNetworks },
+      { trustedProxies: loopbackNetworks },
       "Authorization: {n}\r\nX-Forwarded-For: 203.0.113.1",
       "Authorization: another\r\nX-Forwarded-For: 203.0.113.2"
     ],
     ["one credential", {}, "Authorization: flood", "", "/healthz"],
-    ["no credential", { trustedProxies: [] }, "X-A: b", "X-A: b", "/readyz"]
+    ["no credential", { unlimitedNetworks: [] }, "X-A: b", "X-A: b", "/readyz"]
   ] as const)(
     "many connections with %s behind a proxy do not delay a request of another client, or a probe",
     ([, limits, flood, other, probe = "/"]) =>
@@ -179,8 +179,8 @@ const paced = Effect.fnUntraced(function* (limits: Partial<ListenLimits>) {
 })
 
 describe("listen: pacing", () => {
-  const direct = { trustedProxies: [] }
-  const proxy = { forwarders: loopbackNetworks }
+  const direct = { unlimitedNetworks: [] }
+  const proxy = { trustedProxies: loopbackNetworks }
   it.live.each([
     ["by the client's address", direct, "GET / HTTP/1.1", "", "127.0.0.1"],
     [
