@@ -116,7 +116,7 @@ asyncio.run(main())`,
   )
 
   it.effect.skipIf(missing)(
-    "claims a call with one key, renews the claim while it runs, and reports with it",
+    "claims a call with one key, renews the claim while it runs, and reports with it, unless it is cancelled",
     () =>
       Effect.gen(function* () {
         const printed = yield* python(
@@ -124,7 +124,7 @@ asyncio.run(main())`,
 import countersign
 countersign.LEASE_SECONDS = 0.15
 seen, renewed = [], asyncio.Event()
-steps = iter([503, "pending", "allow"])
+steps = iter([503, "pending", "allow", "allow"])
 def answer(request):
     body, last = json.loads(request.content), request.url.path.rsplit("/", 1)[1]
     if last == "steps":
@@ -145,11 +145,23 @@ async def main():
     client.http = httpx.AsyncClient(base_url="http://localhost", transport=httpx.MockTransport(answer))
     await Session(client, "ses_1").govern("refund", "refund", {}, execute)
     keys = {key for claim, key in seen if claim is True}
-    print(json.dumps([len(keys), [first for first, second in seen], seen[-1]]))
+    ends = [len(keys), [first for first, second in seen], seen[-1]]
+    renewed.clear()
+    seen.clear()
+    cancelled = asyncio.create_task(Session(client, "ses_1").govern("other", "refund", {}, asyncio.Event().wait))
+    await renewed.wait()
+    cancelled.cancel()
+    await asyncio.wait([cancelled])
+    print(json.dumps([*ends, "outcome" in [first for first, second in seen]]))
 asyncio.run(main())`,
           {}
         )
-        assert.deepStrictEqual(printed, [1, [true, true, true, "renew", "outcome"], ["outcome", "clm_1"]])
+        assert.deepStrictEqual(printed, [
+          1,
+          [true, true, true, "renew", "outcome"],
+          ["outcome", "clm_1"],
+          false
+        ])
       })
   )
 
