@@ -125,7 +125,6 @@ const knownLocks: Readonly<Record<string, readonly [count: number, reason: strin
   "identity/Organizations.ts": [1, "organizations are on every node"],
   "notifications/EndpointOutages.ts": [2, "lock what they update"],
   "notifications/Notifications/TestEventQueue.ts": [1, "on PostgreSQL only"],
-  "redaction/RedactionSettings.ts": [1, "follows a write of its transaction"],
   "tasks/Comparisons/lease.ts": [1, "locks what it updates"],
   "tasks/Comparisons/recordBatch.ts": [1, "follows a write of its transaction"],
   "tasks/Feedback/insertFeedback.ts": [
