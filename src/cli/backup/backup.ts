@@ -57,7 +57,7 @@ export const backup = Effect.fnUntraced(function* (flags: {
         EmbeddedPostgres.layer(store)
       )
   )
-  const removed = Option.isSome(flags.keep) ? yield* removeOldBackups(flags.to, flags.keep.value) : []
+  const removed = Option.isSome(flags.keep) ? yield* removeOldBackups(directory, flags.keep.value) : []
   yield* Console.error(
     `${manifest.files.toLocaleString("en")} files, ${formatMegabytes(manifest.bytes)}` +
       (flags.compress ? ` (${formatMegabytes(storedBytes)} compressed)` : "") +

@@ -351,16 +351,23 @@ const exists = (file: string): Promise<boolean> =>
   )
 
 /**
- * Removes the oldest complete backups of a directory, except the newest `keep`, and returns their paths. Each is renamed first, so that
- * none is ever incomplete under its own name.
+ * Removes the oldest complete backups beside one that was just made, except the newest `keep` with it, and returns their paths. The new one
+ * stays whatever its name says: others may be named by a clock that was ahead. Each is renamed first, so that none is ever incomplete
+ * under its own name.
  */
 export const removeOldBackups = (
-  to: string,
+  made: string,
   keep: number
-): Effect.Effect<ReadonlyArray<string>, BackupFailed> =>
-  tryFiles(`removing old backups in ${to}`, async () => {
-    const names = (await readdir(to)).filter((name) => BACKUP_NAME.test(name)).toSorted()
-    const old = names.slice(0, Math.max(0, names.length - keep)).map((name) => path.join(to, name))
+): Effect.Effect<ReadonlyArray<string>, BackupFailed> => {
+  const to = path.dirname(made)
+  return tryFiles(`removing old backups in ${to}`, async () => {
+    const others = (await readdir(to)).filter(
+      (name) => BACKUP_NAME.test(name) && name !== path.basename(made)
+    )
+    const old = others
+      .toSorted()
+      .slice(0, Math.max(0, others.length + 1 - keep))
+      .map((name) => path.join(to, name))
     for (const directory of old) {
       const temporary = tempPathFor(directory)
       await rename(directory, temporary)
@@ -368,3 +375,4 @@ export const removeOldBackups = (
     }
     return old
   })
+}

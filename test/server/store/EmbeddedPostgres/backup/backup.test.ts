@@ -460,6 +460,18 @@ describe("countersign backup and restore", { timeout: 240_000 }, () => {
     })
   )
 
+  it.live("a new backup is kept by --keep, also if others were made while the clock was ahead", () =>
+    Effect.gen(function* () {
+      const dataDir = yield* storeWith(1)
+      const backups = yield* temporaryDirectory
+      const ahead = ["countersign-backup-2999-01-01T00-00-00Z", "countersign-backup-2999-01-02T00-00-00Z"]
+      yield* Effect.forEach(ahead, (name) => Effect.promise(() => mkdir(path.join(backups, name))))
+      const made = yield* commands(dataDir)(["backup", "--to", backups, "--keep", "1"])
+      assert.isTrue(made.ok, made.err)
+      assert.deepEqual(yield* Effect.promise(() => readdir(backups)), [path.basename(made.out)])
+    })
+  )
+
   it.live("an altered backup is refused, also with new checksums, and runs no program with --unsigned", () =>
     Effect.gen(function* () {
       const dataDir = yield* storeWith(1)
