@@ -30,6 +30,7 @@ import {
   withUserinfo
 } from "./SingleSignOn/claims.ts"
 import {
+  KeysUnavailable,
   type LogoutTarget,
   makeLogoutKeys,
   PUBLIC_KEY_ALGORITHMS,
@@ -520,7 +521,7 @@ const make = Effect.fnUntraced(function* (settings: SingleSignOnSettings, public
       Effect.tapError(({ cause }) =>
         Effect.logDebug("Single sign-on: a logout token was refused", { error: describe(cause) })
       ),
-      Effect.mapError(() => invalid)
+      Effect.mapError(({ cause }) => (cause instanceof KeysUnavailable ? unavailable : invalid))
     )
     return {
       ...target,

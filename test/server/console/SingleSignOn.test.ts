@@ -610,6 +610,35 @@ describe("SingleSignOn", () => {
     )
   )
 
+  it.live("the provider is asked to send a logout again while its keys cannot be read", () =>
+    withProvider((provider, url) =>
+      Effect.gen(function* () {
+        const { browser } = yield* signIn(url)
+        const now = Math.floor(Date.now() / 1_000)
+        const body = new URLSearchParams({
+          logout_token: provider.signToken({
+            iss: provider.issuer,
+            aud: provider.clientId,
+            iat: now,
+            exp: now + 120,
+            jti: "one",
+            sub: "ada",
+            events: { "http://schemas.openid.net/event/backchannel-logout": {} }
+          })
+        })
+        const send = Effect.promise(() =>
+          fetch(`${url}/console/single-sign-on/logout`, { method: "POST", body })
+        )
+        provider.failing = "/jwks"
+        assert.strictEqual((yield* send).status, 503)
+        provider.failing = undefined
+        yield* Effect.promise(() => provider.stop())
+        assert.strictEqual((yield* send).status, 503)
+        assert.isNotNull(yield* Effect.promise(() => browser.session(url)))
+      })
+    )
+  )
+
   it.live("who has access to two organizations chooses one, and is another identity in each", () =>
     withProvider((provider, url) =>
       Effect.gen(function* () {

@@ -67,6 +67,9 @@ export const verifyLogoutToken = async (
   return { subject, session, issuedAt: iat }
 }
 
+/** The provider's keys cannot be read, so a token can be neither accepted nor refused. */
+export class KeysUnavailable extends Error {}
+
 /** Pause between two readings of the provider's keys because none of them fits. */
 const KEYS_MILLIS = 30_000
 
@@ -77,8 +80,13 @@ export const makeLogoutKeys = (fetch: HttpFetch): ((address: string) => JWTVerif
     if (last?.address === address) return last.keys
     const keys = createRemoteJWKSet(new URL(address), {
       cooldownDuration: KEYS_MILLIS,
-      [customFetch]: (text, { headers, method }) =>
-        fetch(text, { method, headers: Object.fromEntries(headers) })
+      [customFetch]: async (text, { headers, method }) => {
+        const response = await fetch(text, { method, headers: Object.fromEntries(headers) }).catch(
+          () => undefined
+        )
+        if (response?.status !== 200) throw new KeysUnavailable()
+        return response
+      }
     })
     last = { address, keys }
     return keys
