@@ -165,6 +165,34 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Unsav
       assert.deepStrictEqual(pageErrors, [])
     }).pipe(Effect.scoped, Effect.orDie))
 
+  test("a changed list that was also saved elsewhere meanwhile is saved only after a question", () =>
+    Effect.gen(function* () {
+      const { admin, secret } = yield* createTask("list")
+      const { page } = yield* openSignedIn(secret, "/data")
+      const redaction = page.getByRole("region", { name: "Redaction" })
+      const notice = redaction.getByText("The redaction settings changed while you were editing")
+      const theirs = [{ name: "theirs", pattern: "T-\\d{6}" }]
+      const patterns = Effect.map(admin.redactionSettings.get(), ({ patterns }) =>
+        patterns.map(({ name }) => name)
+      )
+      yield* Effect.promise(() => redaction.getByLabel("Patterns").fill("mine: M-\\d{6}"))
+      const { revision: _, ...settings } = yield* admin.redactionSettings.get()
+      yield* admin.redactionSettings.replace({ payload: { ...settings, patterns: theirs } })
+      yield* Effect.promise(async () => {
+        await page.reload()
+        await notice.waitFor()
+        assert.strictEqual(await redaction.getByLabel("Patterns").inputValue(), "mine: M-\\d{6}")
+        assert.isTrue(await redaction.getByRole("button", { name: "Save", exact: true }).isDisabled())
+      })
+      assert.deepStrictEqual(yield* patterns, ["theirs"])
+      yield* Effect.promise(async () => {
+        await redaction.getByRole("button", { name: "Overwrite with mine" }).click()
+        await page.getByText("Redaction saved").waitFor()
+        await notice.waitFor({ state: "detached" })
+      })
+      assert.deepStrictEqual(yield* patterns, ["mine"])
+    }).pipe(Effect.scoped, Effect.orDie))
+
   test("a half-filled dialog opens again after Back, a reload and the end of the session, without its secrets", () =>
     Effect.gen(function* () {
       const { secret } = yield* createTask("dialogs")

@@ -29,7 +29,7 @@ export const SettingsForm = <E,>({
   readonly changedCode: string
   readonly isEditable: boolean
   /** The fields, which are kept until they are saved. */
-  readonly draft: Pick<FormDraft<object>, "isChanged" | "isRestored" | "discard">
+  readonly draft: Pick<FormDraft<object>, "isChanged" | "isRestored" | "isOverwriting" | "discard">
   /** Saves them. `overwrite`: also if they were saved elsewhere meanwhile. */
   readonly replace: (overwrite: boolean) => Effect.Effect<unknown, E>
   /** Reads the saved settings. */
@@ -39,6 +39,8 @@ export const SettingsForm = <E,>({
   readonly children: (failure: Failure | undefined) => ReactNode
 }) => {
   const save = useAction(replace)
+  const isRefused = save.failure?.code === changedCode
+  const isConflict = isRefused || draft.isOverwriting
   const load = () => {
     draft.discard()
     onLoad()
@@ -53,11 +55,11 @@ export const SettingsForm = <E,>({
       className="card padded stack"
       onSubmit={(event: FormEvent) => {
         event.preventDefault()
-        void run(false)
+        if (!draft.isOverwriting) void run(false)
       }}
     >
-      {draft.isRestored ? <KeptWorkNotice onDiscard={draft.discard} /> : null}
-      {save.failure?.code === changedCode ? (
+      {draft.isRestored && !isConflict ? <KeptWorkNotice onDiscard={draft.discard} /> : null}
+      {isConflict ? (
         <ConflictNotice
           noun={noun}
           onLoad={() => {
@@ -67,14 +69,18 @@ export const SettingsForm = <E,>({
           onOverwrite={() => void run(true)}
           pending={save.pending}
         />
-      ) : (
-        <FailureNotice failure={save.failure} />
-      )}
+      ) : null}
+      {isRefused ? null : <FailureNotice failure={save.failure} />}
       {children(save.failure)}
       {isEditable ? (
         <div className="row-actions">
           {actions}
-          <Button kind="primary" type="submit" pending={save.pending} disabled={!draft.isChanged}>
+          <Button
+            kind="primary"
+            type="submit"
+            pending={save.pending}
+            disabled={!draft.isChanged || draft.isOverwriting}
+          >
             Save
           </Button>
         </div>
