@@ -2,6 +2,7 @@ import { Clock, Effect, Schedule } from "effect"
 import { spawn } from "node:child_process"
 import { createHash } from "node:crypto"
 import { chown, copyFile, lstat, mkdir, open, readFile, rm, stat, truncate } from "node:fs/promises"
+import { connect } from "node:net"
 import { tmpdir } from "node:os"
 import path from "node:path"
 import type { Account } from "./Account.ts"
@@ -38,10 +39,13 @@ export interface ServerSettings {
   readonly sync: boolean
 }
 
+/** The name of the socket. The port in it is always the same, except on Windows, which has no socket. */
+const SOCKET_FILE = ".s.PGSQL.5432"
+
 /** The directory of a cluster's socket, which may not exist; the address on Windows. */
 export const socketHost = (directory: string): string => {
   if (process.platform === "win32") return "127.0.0.1"
-  if (Buffer.byteLength(path.join(directory, ".s.PGSQL.5432")) <= SOCKET_PATH_LIMIT) return directory
+  if (Buffer.byteLength(path.join(directory, SOCKET_FILE)) <= SOCKET_PATH_LIMIT) return directory
   const name = createHash("sha256").update(directory).digest("hex").slice(0, 16)
   return path.join(tmpdir(), `countersign-${name}`)
 }
@@ -269,12 +273,25 @@ const isReusedPid = Effect.fn("EmbeddedPostgres.isReusedPid")(function* (pid: nu
   return command !== undefined && command !== "" && !command.includes("postgres")
 })
 
-/** Whether a server runs in the cluster, by its pid file. */
-export const isServerRunning = Effect.fn("EmbeddedPostgres.isServerRunning")(function* (
-  cluster: Pick<Cluster, "directory">
-) {
-  const pid = yield* readPidFile(cluster)
-  return pid !== undefined && isAlive(pid) && !(yield* isReusedPid(pid))
+/** Whether a server accepts connections on the socket of the cluster. On Windows there is none. */
+const hasOpenSocket = (directory: string) =>
+  Effect.callback<boolean>((resume) => {
+    const socket = connect(path.join(socketHost(directory), SOCKET_FILE))
+    const end = (isOpen: boolean) => {
+      socket.destroy()
+      resume(Effect.succeed(isOpen))
+    }
+    socket.once("connect", () => end(true)).once("error", () => end(false))
+    return Effect.sync(() => socket.destroy())
+  })
+
+/** Whether a server runs in the cluster, by its pid file, and by its socket: in another container its process is not visible. */
+export const isServerRunning = Effect.fn("EmbeddedPostgres.isServerRunning")(function* ({
+  directory
+}: Pick<Cluster, "directory">) {
+  const pid = yield* readPidFile({ directory })
+  if (pid === undefined) return false
+  return (isAlive(pid) && !(yield* isReusedPid(pid))) || (yield* hasOpenSocket(directory))
 })
 
 /**

@@ -1,9 +1,15 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Exit, Redacted, Schedule } from "effect"
 import { mkdtemp, readdir, readlink, rm, writeFile } from "node:fs/promises"
+import { createServer } from "node:net"
 import { tmpdir } from "node:os"
 import path from "node:path"
-import { type ServerSettings, startServer } from "../../../../src/server/store/EmbeddedPostgres/Postmaster.ts"
+import {
+  isServerRunning,
+  type ServerSettings,
+  socketHost,
+  startServer
+} from "../../../../src/server/store/EmbeddedPostgres/Postmaster.ts"
 
 /** Settings of a server whose program is a shell script, in a directory that is removed at the end of the scope. */
 const settingsWith = Effect.fnUntraced(function* (script: string) {
@@ -54,6 +60,26 @@ describe("startServer", () => {
         )
       )
       assert.notInclude(openFiles, settings.logFile)
+    }).pipe(Effect.scoped)
+  )
+})
+
+describe.runIf(process.platform === "linux")("isServerRunning", () => {
+  it.live("a server is found whose process is not visible, because it runs in another container", () =>
+    Effect.gen(function* () {
+      const { cluster } = yield* settingsWith("")
+      const { directory } = cluster
+      const server = createServer()
+      yield* Effect.promise(() => writeFile(path.join(directory, "postmaster.pid"), "999999999\n"))
+      yield* Effect.promise(
+        () =>
+          new Promise<void>((resolve) => {
+            server.listen(path.join(socketHost(directory), ".s.PGSQL.5432"), resolve)
+          })
+      )
+      assert.isTrue(yield* isServerRunning({ directory }))
+      yield* Effect.promise(() => new Promise((resolve) => server.close(resolve)))
+      assert.isFalse(yield* isServerRunning({ directory }))
     }).pipe(Effect.scoped)
   )
 })
