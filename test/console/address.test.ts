@@ -271,6 +271,31 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("The a
       assert.deepStrictEqual(pageErrors, [])
     }).pipe(Effect.scoped, Effect.orDie))
 
+  test("views that two tabs save are both kept", () =>
+    Effect.gen(function* () {
+      const { key } = yield* Countersign
+      const first = yield* openSignedIn(yield* key({}, "two tabs"), "/audit?action=key.created")
+      const { origin } = new URL(first.page.url())
+      yield* Effect.promise(async () => {
+        const second = await first.page.context().newPage()
+        await second.goto(`${origin}/console/audit?action=key.revoked`)
+        await second.getByRole("button", { name: "Save view" }).waitFor()
+        for (const [page, name] of [
+          [first.page, "created"],
+          [second, "revoked"]
+        ] as const) {
+          await page.getByRole("button", { name: "Save view" }).click()
+          await page.getByLabel("Name of the view").fill(name)
+          await page.keyboard.press("Enter")
+          await page.getByRole("link", { name }).waitFor()
+        }
+        await first.page.reload()
+        const views = first.page.getByRole("group", { name: "Saved views" })
+        await views.getByRole("link", { name: "revoked" }).waitFor()
+        assert.strictEqual(await views.getByRole("link", { name: "created" }).count(), 1)
+      })
+    }).pipe(Effect.scoped, Effect.orDie))
+
   test("the titles of a dataset, a comparison and feedback name the record and its task", () =>
     Effect.gen(function* () {
       const { key } = yield* Countersign

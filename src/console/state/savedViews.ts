@@ -36,35 +36,33 @@ const storageKey = (list: string): string => {
   return `countersign.views.${session._tag === "SignedIn" ? session.session.key.id : ""}.${list}`
 }
 
+/** The stored views of a list; undefined without access to the storage. */
+const readViews = (list: string): ReadonlyArray<SavedView> | undefined => {
+  const stored = attempt(() => localStorage.getItem(storageKey(list)))
+  return stored === undefined ? undefined : Option.getOrElse(decode(stored), () => [])
+}
+
 /** The views of a list, by its name, in the order in which they were saved. */
 export const savedViewsAtom = Atom.family((list: string) =>
-  Atom.keepAlive(
-    Atom.make<ReadonlyArray<SavedView>>(
-      Option.getOrElse(decode(attempt(() => localStorage.getItem(storageKey(list)))), () => [])
-    )
-  )
+  Atom.keepAlive(Atom.make<ReadonlyArray<SavedView>>(readViews(list) ?? []))
 )
 
-const setViews = (list: string, views: ReadonlyArray<SavedView>): void => {
+/** Changes the views as they are stored: another tab may have changed them. */
+const changeViews = (
+  list: string,
+  change: (views: ReadonlyArray<SavedView>) => ReadonlyArray<SavedView>
+): void => {
+  const views = change(readViews(list) ?? registry.get(savedViewsAtom(list)))
   attempt(() => localStorage.setItem(storageKey(list), JSON.stringify(views)))
   registry.set(savedViewsAtom(list), views)
 }
 
 /** Saves a view, in place of one with the same name or query. The oldest one gives way. */
 export const saveView = (list: string, view: SavedView): void =>
-  setViews(
-    list,
-    [
-      ...registry
-        .get(savedViewsAtom(list))
-        .filter(({ name, query }) => name !== view.name && query !== view.query),
-      view
-    ].slice(-MAX_VIEWS)
+  changeViews(list, (views) =>
+    [...views.filter(({ name, query }) => name !== view.name && query !== view.query), view].slice(-MAX_VIEWS)
   )
 
 /** Removes a view. */
 export const removeView = (list: string, name: string): void =>
-  setViews(
-    list,
-    registry.get(savedViewsAtom(list)).filter((view) => view.name !== name)
-  )
+  changeViews(list, (views) => views.filter((view) => view.name !== name))
