@@ -68,6 +68,18 @@ layer(service(), { excludeTestServices: true })("countersign runs import", (it) 
     }).pipe(Effect.scoped)
   )
 
+  it.effect("imports the lines after one that is too long", () =>
+    Effect.gen(function* () {
+      const { importLines } = yield* newDesk("long")
+      const { err, ok, out } = yield* importLines([line("a"), line("b".repeat(4 * 2 ** 20)), line("c"), "{"])
+      assert.isFalse(ok)
+      assert.strictEqual(out, "2 runs imported, 0 duplicates")
+      assert.match(err, /^line 2: is longer than 3145728 bytes$/m)
+      assert.match(err, /^line 4: /m)
+      assert.match(err, /2 lines were not imported$/)
+    }).pipe(Effect.scoped)
+  )
+
   it.effect("says where it looks for the key, and what the service answers to another", () =>
     Effect.gen(function* () {
       const { url } = yield* Countersign
