@@ -92,17 +92,26 @@ export const makeRunIdempotency =
         return storeResponse(sql, idempotencyKey, claimedAt, sealed)
       }, Effect.orDie)
 
+    /** Runs if the key can be claimed. Not interruptible in between: the statement would claim the key for a run that never begins. */
+    const claimAndRun = (fingerprint: Uint8Array, now: Date) =>
+      Effect.uninterruptibleMask((restore) =>
+        Effect.flatMap(Effect.orDie(claimKey(sql, idempotencyKey, fingerprint, now)), (isClaimed) =>
+          isClaimed
+            ? restore(run(saveResponseOf(now))).pipe(
+                Effect.onError(() => Effect.ignore(releaseKey(sql, idempotencyKey, now))),
+                Effect.asSome
+              )
+            : Effect.succeedNone
+        )
+      )
+
     return Effect.gen(function* () {
       yield* nextTurn
       const fingerprint = fingerprintOf(idempotentRun)
       const until = (yield* monotonicNow) + WAIT_MILLIS
       for (;;) {
-        const now = toDate(yield* clock.now)
-        if (yield* Effect.orDie(claimKey(sql, idempotencyKey, fingerprint, now))) {
-          return yield* Effect.onError(run(saveResponseOf(now)), () =>
-            Effect.ignore(releaseKey(sql, idempotencyKey, now))
-          )
-        }
+        const performed = yield* claimAndRun(fingerprint, toDate(yield* clock.now))
+        if (Option.isSome(performed)) return performed.value
         const stored = yield* findResponse(sql, idempotencyKey, fingerprint)
         if (Option.isSome(stored)) {
           const text = yield* Effect.orDie(box.unseal(responsePlace(idempotencyKey), stored.value))

@@ -1,5 +1,5 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect, Layer, Redacted } from "effect"
+import { Deferred, Effect, Fiber, Layer, Redacted } from "effect"
 import { SqlClient, type SqlError } from "effect/sql"
 import { randomBytes } from "node:crypto"
 import type { NewRun } from "../../../../src/api/Tasks.ts"
@@ -7,6 +7,7 @@ import { generateTraceId, KeyId, OrgId, ReleaseId, TaskId } from "../../../../sr
 import { SecretBox } from "../../../../src/server/secrets/SecretBox.ts"
 import { makeRunIdempotency } from "../../../../src/server/tasks/Runs/runIdempotency.ts"
 import { processTime } from "../../../support/delivery.ts"
+import { waitForBlockedStatements } from "../../../support/eventually.ts"
 import { TestDatabase } from "../../../support/postgres.ts"
 
 const secretBox = Layer.orDie(
@@ -37,6 +38,41 @@ layer(Layer.merge(TestDatabase.layerSql, secretBox), { excludeTestServices: true
         // Another process takes the key over, because the run takes longer than any run may.
         yield* failing(sql`UPDATE idempotency_keys SET created_at = created_at + interval '151 seconds'`)
         assert.lengthOf(yield* claims, 1)
+      })
+    )
+
+    it.effect("a run whose caller disconnects while its key is claimed does not keep the key", () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const runOnce = makeRunIdempotency(sql, yield* SecretBox, processTime)
+        const org_id = yield* OrgId.generate
+        yield* sql`INSERT INTO organizations (org_id, name, created_at) VALUES (${org_id}, ${org_id}, now())`
+        const actor = { id: yield* KeyId.generate, name: "key" }
+        const run = {
+          principal: { org_id, actor, scopes: new Set<never>(), groups: [], keyMakers: [], makers: [] },
+          key: "order-4714",
+          task_id: yield* TaskId.generate,
+          request: { input: { text: "a" } }
+        }
+        const locked = yield* Deferred.make<void>()
+        const running = yield* Deferred.await(locked).pipe(
+          Effect.andThen(runOnce(run, () => Effect.die("The run begins"))),
+          Effect.forkChild
+        )
+        const lock = sql`LOCK TABLE idempotency_keys IN SHARE MODE`
+        yield* sql.withTransaction(
+          Effect.gen(function* () {
+            // Claims of keys wait.
+            yield* lock
+            yield* Deferred.succeed(locked, undefined)
+            yield* waitForBlockedStatements(1)
+            running.interruptUnsafe()
+          })
+        )
+        yield* Fiber.await(running)
+        // Waits for the statement, if it goes on without the run.
+        yield* sql.withTransaction(lock)
+        assert.isEmpty(yield* sql`SELECT 1 FROM idempotency_keys WHERE org_id = ${org_id}`)
       })
     )
 
