@@ -15,6 +15,7 @@ import { page, pageQuery } from "./Pagination.ts"
 import {
   CandidateLost,
   ComparisonUnfinished,
+  InsufficientScope,
   InvalidComparison,
   InvalidHeaders,
   InvalidInstructions,
@@ -160,6 +161,7 @@ export class ComparisonsApi extends HttpApiGroup.make("comparisons")
         InvalidHeaders,
         LimitReached,
         ProviderKeyExists,
+        InsufficientScope,
         InvalidComparison
       ]
     })
@@ -173,7 +175,7 @@ export class ComparisonsApi extends HttpApiGroup.make("comparisons")
             "Runs the candidate and the live release on the examples of the task's newest dataset version, in the background; it continues after a restart. `compared` of `example_count` shows the progress.",
             "Neither side sees the example that it answers, unless `hold_out` says so. Answers are compared as JSON, in any order of keys: integers exactly, other numbers within a relative difference of 1e-6; `evaluators` and `judge` change that.",
             "A comparison that would spend more than its `budget` ends as `failed`, with `failure` and what it `spent`.",
-            "The `api_key` of the candidate's or the judge's provider is stored if the task has none for that base URL. If it has a different one, the request fails with `PROVIDER_KEY_EXISTS`, because the live release may use that: leave it out, or replace it by updating the task.",
+            "The `api_key` of the candidate's or the judge's provider is stored if the task has none for that base URL. If it has a different one, the request fails with `PROVIDER_KEY_EXISTS`, because the live release may use that: leave it out, or replace it by updating the task. Credentials for a reviewer model's task also need `rules.write`.",
             "At most 20 comparisons of an organization can run concurrently; another fails with `LIMIT_REACHED`."
           ].join(" ")
         })

@@ -5,6 +5,7 @@ import type { ComparisonDetail, NewComparison } from "../../api/Comparisons.ts"
 import { notFound } from "../../api/notFound.ts"
 import type { PageRequest } from "../../api/Pagination.ts"
 import {
+  type InsufficientScope,
   InvalidComparison,
   type InvalidHeaders,
   type InvalidInstructions,
@@ -84,6 +85,7 @@ export class Comparisons extends Context.Service<
       | InvalidHeaders
       | LimitReached
       | ProviderKeyExists
+      | InsufficientScope
       | InvalidComparison,
       Authorized<"tasks.write">
     >
@@ -202,8 +204,8 @@ export class Comparisons extends Context.Service<
                   errors: errors.slice(0, MAX_FAULTS)
                 })
               }
-              yield* tasks.addKey(org_id, task_id, candidate.provider, "#/candidate/provider", now)
-              yield* tasks.addKey(org_id, task_id, asked?.provider, "#/judge/provider", now)
+              yield* tasks.addKey(principal, task_id, candidate.provider, "#/candidate/provider", now)
+              yield* tasks.addKey(principal, task_id, asked?.provider, "#/judge/provider", now)
               const row: ComparisonRow = {
                 org_id,
                 comparison_id: yield* ComparisonId.generate,

@@ -76,7 +76,7 @@ const isWithCredentials = (requested: NewProvider | undefined): boolean => {
 const needsRulesWrite = Effect.fail(
   new InsufficientScope({
     detail:
-      "The credentials of a reviewer model's task can lead to another model, so replacing them needs the scope rules.write too.",
+      "The credentials of a reviewer model's task can lead to another model, so setting them needs the scope rules.write too.",
     required_scope: "rules.write"
   })
 )
@@ -158,15 +158,16 @@ export class Tasks extends Context.Service<
     ) => Effect.Effect<void, InvalidUrl | InvalidHeaders>
     /**
      * Stores the API key and headers of a requested provider, if it contains any, in the caller's transaction, which has locked the task's
-     * row. Fails if the task has different ones for the base URL, because the live release may use them.
+     * row. Fails if the task has different ones for the base URL, because the live release may use them. Those of a reviewer model need
+     * `rules.write`, as by `update`.
      */
     readonly addKey: (
-      org_id: OrgId,
+      principal: Principal,
       task_id: TaskId,
       provider: NewProvider | undefined,
       pointer: string,
       now: Timestamp
-    ) => Effect.Effect<void, ProviderKeyExists>
+    ) => Effect.Effect<void, ProviderKeyExists | InsufficientScope>
   }
 >()("countersign/server/tasks/Tasks") {
   static readonly layer = Layer.effect(
@@ -220,7 +221,7 @@ export class Tasks extends Context.Service<
       }, Effect.orDie)
 
       const addKey = Effect.fn("Tasks.addKey")(function* (
-        org_id: OrgId,
+        { org_id, scopes }: Principal,
         task_id: TaskId,
         provider: NewProvider | undefined,
         pointer: string,
@@ -228,6 +229,12 @@ export class Tasks extends Context.Service<
       ) {
         const model = modelOf(provider)
         if (model === undefined) return
+        if (
+          isWithCredentials(provider) &&
+          !scopes.has("rules.write") &&
+          (yield* isReviewer(sql, org_id, task_id))
+        )
+          return yield* needsRulesWrite
         const { base_url } = model.provider
         const different = yield* Effect.orDie(
           insertProviderKey(sql, box, org_id, task_id, base_url, model.credentials, now)

@@ -1,6 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Duration, Effect, Redacted } from "effect"
 import { SqlClient } from "effect/sql"
+import type { NewComparison } from "../../../src/api/Comparisons.ts"
 import { REVIEW_INSTRUCTIONS } from "../../../src/domain/approvals/Reviewer/reviewPrompt.ts"
 import { StepId } from "../../../src/domain/Ids.ts"
 import { MAX_REVIEWERS } from "../../../src/domain/approvals/Reviewer.ts"
@@ -331,23 +332,41 @@ layer(service({ environment: providerEnvironment }), { timeout: "60 seconds" })(
 
   it.effect("get other credentials from those only who may change rules", () =>
     Effect.gen(function* () {
-      const { countersign, model, params } = yield* reviewerTeam("credentials")
+      const { admin, countersign, model, params } = yield* reviewerTeam("credentials")
       const id = { id: params.task_id }
+      const provider = {
+        ...{ kind: "openai" as const, base_url: model.url, model: "small" },
+        api_key: Redacted.make("another-model")
+      }
       const replace = (scopes: ReadonlyArray<"tasks.write" | "rules.write">) =>
         Effect.flatMap(countersign.client({ scopes }, "credentials"), (client) =>
-          client.tasks.update({
-            params: id,
-            payload: {
-              provider: {
-                ...{ kind: "openai", base_url: model.url, model: "small" },
-                api_key: Redacted.make("another-model")
-              }
-            }
-          })
+          client.tasks.update({ params: id, payload: { provider } })
         )
-      const refused = yield* Effect.flip(replace(["tasks.write"]))
-      assert.strictEqual(refused._tag, "INSUFFICIENT_SCOPE")
-      assert.deepInclude(refused, { required_scope: "rules.write" })
+      const answer = { decision: "approve", reason: "As before." }
+      const examples = [{ input: { tool: "payments.refund", action_class: "write" }, answer }]
+      yield* admin.datasets.create({ params: id, payload: { examples } })
+      /** A comparison stores the credentials of a base URL that has none, which the live release uses too. */
+      const compare = Effect.fnUntraced(function* (
+        scopes: ReadonlyArray<"tasks.write" | "rules.write">,
+        payload: NewComparison
+      ) {
+        const client = yield* countersign.client({ scopes }, "credentials")
+        return yield* client.comparisons.create({ params: id, payload })
+      })
+      const refused = [
+        yield* Effect.flip(replace(["tasks.write"])),
+        yield* Effect.flip(compare(["tasks.write"], { candidate: { provider } })),
+        yield* Effect.flip(compare(["tasks.write"], { judge: { provider } }))
+      ]
+      for (const problem of refused) {
+        assert.strictEqual(problem._tag, "INSUFFICIENT_SCOPE")
+        assert.deepInclude(problem, { required_scope: "rules.write" })
+      }
+      assert.isFalse((yield* admin.tasks.get({ params: id })).provider_key_set)
+      const { api_key: _, ...withoutKey } = provider
+      yield* compare(["tasks.write"], { candidate: { provider: withoutKey } })
+      yield* compare(["tasks.write", "rules.write"], { candidate: { provider } })
+      assert.isTrue((yield* admin.tasks.get({ params: id })).provider_key_set)
       assert.strictEqual((yield* replace(["tasks.write", "rules.write"])).id, params.task_id)
     })
   )
