@@ -146,7 +146,8 @@ export class ComparisonsApi extends HttpApiGroup.make("comparisons")
         OpenApi.annotations({
           identifier: "listComparisons",
           summary: "List comparisons",
-          description: "Lists a task's comparisons, newest first."
+          description:
+            "Lists a task's comparisons, newest first. A page of comparisons with long instructions can hold fewer than `limit`; continue until `next_cursor` is null."
         })
       ),
     HttpApiEndpoint.post("create", "/tasks/:id/comparisons", {

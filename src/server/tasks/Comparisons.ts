@@ -28,7 +28,7 @@ import { Organizations } from "../identity/Organizations.ts"
 import { StoredUsage } from "../identity/StoredUsage.ts"
 import { dieOnDatabaseError } from "../store/databaseErrors.ts"
 import { atomic } from "../store/transaction.ts"
-import { type Page, toPage } from "../store/Pagination.ts"
+import type { Page } from "../store/Pagination.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 import { checkAhead, countAhead, requireApart, toBenchmark, versionsKey } from "./Comparisons/benchmarks.ts"
 import { budgetFaults, repeated } from "./Comparisons/budgetFaults.ts"
@@ -108,9 +108,9 @@ export class Comparisons extends Context.Service<
       return Comparisons.of({
         list: Effect.fn("Comparisons.list")(function* (task_id, request) {
           const { org_id } = yield* Authorized("tasks.read")
-          const rows = yield* Effect.orDie(listComparisons(sql, org_id, task_id, request))
-          if (rows.length === 0) yield* requireTask(sql, org_id, task_id)
-          return toPage(request, rows.map(toComparison), (comparison) => comparison.id)
+          const page = yield* Effect.orDie(listComparisons(sql, org_id, task_id, request))
+          if (page.items.length === 0) yield* requireTask(sql, org_id, task_id)
+          return page
         }),
         get: Effect.fn("Comparisons.get")(function* (id, request) {
           const { org_id, scopes } = yield* Authorized("tasks.read")

@@ -172,6 +172,30 @@ layer(environment, { excludeTestServices: true })("Comparisons", (it) => {
     })
   )
 
+  it.effect("a page of comparisons with long instructions holds fewer of them", () =>
+    Effect.gen(function* () {
+      const { admin } = yield* createTeamClients("long instructions")
+      const { params } = yield* createSortingTask(admin, ["message", "other"])
+      const candidate = { instructions: "a".repeat(100_000) }
+      const create = Effect.map(
+        admin.comparisons.create({ params, payload: { candidate, hold_out } }),
+        ({ comparison }) => comparison.id
+      )
+      const ids = yield* Effect.replicateEffect(create, 5)
+      const listed: Array<ReadonlyArray<string>> = []
+      for (let cursor: ComparisonId | null | undefined; cursor !== null;) {
+        const page = yield* admin.comparisons.list({ params, query: cursor === undefined ? {} : { cursor } })
+        listed.push(page.comparisons.map(({ id }) => id))
+        cursor = page.next_cursor
+      }
+      assert.deepStrictEqual(listed.flat(), ids.toReversed())
+      assert.deepStrictEqual(
+        listed.map(({ length }) => length),
+        [2, 2, 1]
+      )
+    })
+  )
+
   it.effect("a key without datasets.read gets the results of a comparison without their contents", () =>
     Effect.gen(function* () {
       const { admin, reviewer, runtime } = yield* createTeamClients("contents")

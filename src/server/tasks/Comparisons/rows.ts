@@ -20,6 +20,7 @@ import {
   beforeCursor,
   MAX_PAGE_BYTES,
   type Page,
+  pageWithinBytes,
   rowLimit
 } from "../../store/Pagination.ts"
 import { countOf, hasRow, rowsOf } from "../../store/rows.ts"
@@ -135,22 +136,47 @@ export const findComparison = (sql: SqlClient.SqlClient, org_id: OrgId, id: Comp
       AND ${ofExistingTask(sql, "comparisons")}
   `)
 
-/** Lists a task's comparisons, newest first: one row more than the page size, which shows whether there is a next page. */
+/** The texts of a comparison whose size only their limits bound, in bytes. */
+const SIZE = [
+  "candidate_instructions",
+  "candidate_provider::text",
+  "evaluators::text",
+  "judge::text",
+  "tally::text"
+]
+  .map((text) => `coalesce(octet_length(${text}), 0)`)
+  .join(" + ")
+
+const listedRows = rowsOf(Schema.Struct({ ...ComparisonRow.fields, found: Schema.Int }))
+
+/** Reads a page of a task's comparisons, newest first. A page of comparisons with long instructions has fewer than `limit`. */
 export const listComparisons = (
   sql: SqlClient.SqlClient,
   org_id: OrgId,
   task_id: TaskId,
   request: PageRequest<ComparisonId>
-) =>
-  comparisonRows.all(sql`
-    SELECT ${sql.literal(comparisonColumns)}
-    FROM comparisons
-    WHERE org_id = ${org_id}
-      AND task_id = ${task_id}
-      ${beforeCursor(sql, "comparison_id", request.cursor)}
-    ORDER BY comparison_id DESC
-    LIMIT ${rowLimit(request)}
-  `)
+) => {
+  const { ctes, isOnPage } = pageWithinBytes(sql, {
+    table: "comparisons",
+    id: "comparison_id",
+    bytes: SIZE,
+    where: sql`org_id = ${org_id} AND task_id = ${task_id}`,
+    request
+  })
+  return Effect.map(
+    listedRows.all(sql`
+      ${ctes}
+      SELECT ${sql.literal(comparisonColumns)}, found
+      FROM sized
+        JOIN comparisons USING (comparison_id)
+      WHERE org_id = ${org_id}
+        AND task_id = ${task_id}
+        AND ${isOnPage}
+      ORDER BY comparison_id DESC
+    `),
+    (rows) => toPageWithinBytes(rows, toComparison, (row) => row.comparison_id)
+  )
+}
 
 /** Counts the organization's running comparisons. */
 export const countRunning = (sql: SqlClient.SqlClient, org_id: OrgId) =>
