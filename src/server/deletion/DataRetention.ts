@@ -3,6 +3,7 @@ import { SqlClient } from "effect/sql"
 import type { DeletedCounts } from "../../domain/deletion/Deletion.ts"
 import { OrgId } from "../../domain/Ids.ts"
 import { deleteExpiredSession } from "../approvals/deleteExpiredSession.ts"
+import { reportFailure } from "../concurrency/Worker.ts"
 import { StoredUsage } from "../identity/StoredUsage.ts"
 import { layerDueWorker } from "../store/layerDueWorker.ts"
 import { rowsOf } from "../store/rows.ts"
@@ -11,8 +12,14 @@ import { atomic } from "../store/transaction.ts"
 import { countDeleted } from "../tasks/countDeleted.ts"
 import { deleteExpiredFeedback, deleteExpiredRuns, type Expiry } from "../tasks/deleteExpired.ts"
 
+/** The worker, in logs and metrics. */
+const WORKER = "data_retention"
+
 /** Pause between two runs. */
 const EVERY = Duration.hours(1)
+
+/** Pause after a run in which a transaction failed. */
+const RETRY_AFTER = Duration.minutes(1)
 
 /** Transactions of one run for each organization and kind; the next run continues. */
 const MAX_STEPS = 20
@@ -33,7 +40,8 @@ const kinds = ["runs", "feedback", "sessions"] as const
 
 /**
  * Deletes runs, feedback and agent sessions that are older than their organization retains them, in short transactions.
- * Their number for each organization is limited, so that one with millions of old runs does not delay the others.
+ * Their number for each organization is limited, so that one with millions of old runs does not delay the others. One that fails does not
+ * stop the others.
  * Replicas can run it at the same time: each skips the rows that the other is deleting.
  */
 export const runOnce = Effect.fn("DataRetention.runOnce")(function* () {
@@ -45,6 +53,7 @@ export const runOnce = Effect.fn("DataRetention.runOnce")(function* () {
   yield* countDeleted("retention", {})
   const removed = { runs: 0, feedback: 0, sessions: 0 }
   let more = false
+  let isFailed = false
   let after = ""
   for (;;) {
     const settings = yield* settingsRows.all(sql`
@@ -70,7 +79,13 @@ export const runOnce = Effect.fn("DataRetention.runOnce")(function* () {
         let isOver = false
         while (!isOver && left > 0) {
           left--
-          const step = yield* atomically(steps[kind](expiry))
+          const step = yield* Effect.catchCause(atomically(steps[kind](expiry)), (cause) =>
+            reportFailure(WORKER, `Could not delete expired ${kind} of ${org_id}; retrying`, cause)
+          )
+          if (step === undefined) {
+            isFailed = true
+            break
+          }
           isOver = step.isOver
           yield* addTo(removed, step.deleted)
         }
@@ -81,7 +96,7 @@ export const runOnce = Effect.fn("DataRetention.runOnce")(function* () {
     if (last === undefined || settings.length < MAX_ORGANIZATIONS) break
     after = last.org_id
   }
-  return { removed, more }
+  return { removed, more, isFailed }
 })
 
 const addTo = (
@@ -92,14 +107,14 @@ const addTo = (
   return countDeleted("retention", deleted)
 }
 
-/** The worker `data_retention`: runs hourly, and after a second if a run left expired records. */
+/** The worker: runs hourly, and after a second if a run left expired records. */
 export const layer: Layer.Layer<never, never, SqlClient.SqlClient | StoreClock | StoredUsage> =
   layerDueWorker({
-    name: "data_retention",
-    runOnce: Effect.map(runOnce(), ({ more, removed }) => ({
+    name: WORKER,
+    runOnce: Effect.map(runOnce(), ({ isFailed, more, removed }) => ({
       counts: removed,
-      next: more ? "1 second" : undefined
+      next: isFailed ? RETRY_AFTER : more ? "1 second" : undefined
     })),
     every: EVERY,
-    retryAfter: Duration.minutes(1)
+    retryAfter: RETRY_AFTER
   })

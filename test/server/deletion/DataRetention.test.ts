@@ -156,6 +156,40 @@ layer(service(), { excludeTestServices: true })("Retention of data", (it) => {
     })
   )
 
+  it.effect("an organization whose records cannot be deleted does not stop the others", () =>
+    Effect.gen(function* () {
+      const sql = yield* SqlClient.SqlClient
+      const old = yield* age(40)
+      const broken = yield* createDesk("broken retention")
+      const other = yield* createDesk("working retention")
+      const runs = [yield* broken.run("kept"), yield* other.run("deleted")] as const
+      for (const trace_id of runs) yield* old.run(trace_id)
+      for (const { admin } of [broken, other]) {
+        yield* admin.retentionSettings.replace({ payload: { run_days: 30 } })
+      }
+      yield* sql`
+        CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'damaged page'; END $$
+      `
+      yield* sql`
+        CREATE TRIGGER refuse BEFORE DELETE ON runs FOR EACH ROW
+        WHEN (OLD.trace_id = ${sql.literal(`'${runs[0]}'`)}) EXECUTE FUNCTION refuse()
+      `
+      const run = yield* runOnce()
+      assert.deepStrictEqual(run, {
+        removed: { runs: 1, feedback: 0, sessions: 0 },
+        more: true,
+        isFailed: true
+      })
+      yield* sql`DROP TRIGGER refuse ON runs`
+      assert.deepStrictEqual(yield* runOnce(), {
+        removed: { runs: 1, feedback: 0, sessions: 0 },
+        more: false,
+        isFailed: false
+      })
+      for (const { admin } of [broken, other]) yield* admin.retentionSettings.replace({ payload: {} })
+    })
+  )
+
   it.effect(
     "feedback can expire before its run, and an erasure still finds the example of its correction",
     () =>
@@ -290,16 +324,19 @@ layer(service(), { excludeTestServices: true })("Retention of data", (it) => {
         yield* admin.retentionSettings.replace({ payload: { feedback_days: 10 } })
         assert.deepStrictEqual(yield* runOnce(), {
           removed: { runs: 0, feedback: 1_001, sessions: 0 },
-          more: false
+          more: false,
+          isFailed: false
         })
         yield* admin.retentionSettings.replace({ payload: { run_days: 30 } })
         assert.deepStrictEqual(yield* runOnce(), {
           removed: { runs: 4_000, feedback: 0, sessions: 0 },
-          more: true
+          more: true,
+          isFailed: false
         })
         assert.deepStrictEqual(yield* runOnce(), {
           removed: { runs: 1, feedback: 0, sessions: 0 },
-          more: false
+          more: false,
+          isFailed: false
         })
         const { runs } = yield* admin.runs.list({ params, query: {} })
         assert.deepStrictEqual(
