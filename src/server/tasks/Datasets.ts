@@ -72,7 +72,7 @@ export class Datasets extends Context.Service<
     ) => Effect.Effect<Page<Example, ExampleId>, NotFound, Authorized<"datasets.read">>
     /**
      * Streams the examples of a version that follow `after`, by default all, newest first and without secrets. Reads one page at a time, as
-     * the stream is consumed.
+     * the stream is consumed. Dies at the end if the version was deleted meanwhile.
      */
     readonly export: (
       id: DatasetId,
@@ -183,11 +183,16 @@ export class Datasets extends Context.Service<
       ) {
         const version = yield* requireVersion(org_id, id)
         const known = yield* secrets.forOrg(org_id)
-        const examples = Stream.paginate(first, (after: ExampleId | undefined) =>
-          readExamples(sql, org_id, version, { after, limit: EXPORT_BATCH_SIZE }).pipe(
-            Effect.orDie,
-            Effect.map((page) => [page.items, Option.fromNullOr(page.next_cursor)] as const)
-          )
+        const examples = Stream.paginate(
+          first,
+          Effect.fnUntraced(function* (after: ExampleId | undefined) {
+            const page = yield* readExamples(sql, org_id, version, { after, limit: EXPORT_BATCH_SIZE })
+            // A worker deletes the examples of a deleted version: what is left must not look like the whole version.
+            if (page.next_cursor === null && (yield* findVersion(sql, org_id, id)) === undefined) {
+              return yield* Effect.die(new Error(`Dataset version ${id} was deleted during its export`))
+            }
+            return [page.items, Option.fromNullOr(page.next_cursor)] as const
+          }, Effect.orDie)
         )
         return Stream.mapEffect(examples, (example) => redactExample(example, known))
       })

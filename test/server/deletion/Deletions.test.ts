@@ -1,11 +1,12 @@
 import { assert, layer } from "@effect/vitest"
-import { DateTime, Deferred, Effect, Fiber, Option } from "effect"
+import { DateTime, Deferred, Effect, Exit, Fiber, Option, Stream } from "effect"
 import { SqlClient } from "effect/sql"
-import { OrgId, StepId } from "../../../src/domain/Ids.ts"
+import { type DatasetId, OrgId, StepId } from "../../../src/domain/Ids.ts"
 import { Deletions } from "../../../src/server/deletion/Deletions.ts"
 import { StoredUsage } from "../../../src/server/identity/StoredUsage.ts"
 import { StoreClock } from "../../../src/server/store/StoreClock.ts"
 import { transaction } from "../../../src/server/store/transaction.ts"
+import { Datasets } from "../../../src/server/tasks/Datasets.ts"
 import { acquireDatasetLock } from "../../../src/server/tasks/Datasets/datasetLock.ts"
 import { deleteExamplesOfVersion, eraseExamplesOfSubject } from "../../../src/server/tasks/deletionSteps.ts"
 import { Countersign } from "../../../src/testing/index.ts"
@@ -485,6 +486,40 @@ layer(service(), { excludeTestServices: true })("Deletions", (it) => {
       const { deleted } = yield* completed(admin, erasure.id)
       assert.strictEqual(deleted.sessions, 1)
       assert.strictEqual(yield* eventually(size, (bytes) => bytes === before), before)
+    })
+  )
+
+  it.effect("an export of a version that is deleted meanwhile fails", () =>
+    Effect.gen(function* () {
+      const { admin, dataset, params } = yield* createDesk("deleted while exported")
+      // More than an export reads at a time.
+      const inputs = Array.from({ length: 250 }, (_, index) => `message ${index}`)
+      const derive = (base_dataset_id: DatasetId, category: string) =>
+        admin.datasets.create({
+          params,
+          payload: {
+            base_dataset_id,
+            examples: inputs.map((text) => ({ input: { text }, answer: { category } }))
+          }
+        })
+      const { id } = yield* derive(dataset.id, "other")
+      yield* derive(id, "billing")
+      const org_id = OrgId.make(yield* orgIdOf("deleted while exported"))
+      let exported = 0
+      const examples = yield* (yield* Datasets).exportFor(org_id, id)
+      const exit = yield* Effect.exit(
+        Stream.runForEach(
+          examples,
+          Effect.fnUntraced(function* () {
+            exported++
+            if (exported > 1) return
+            const deletion = yield* admin.datasets.remove({ params: { id } })
+            yield* completed(admin, deletion.id)
+          })
+        )
+      )
+      assert.isBelow(exported, 251)
+      assert.isTrue(Exit.isFailure(exit))
     })
   )
 })
