@@ -141,10 +141,12 @@ export type DeletionId = typeof DeletionId.Type
 export const ComparisonId = defineId("cmp", Schema.brand("ComparisonId"))
 export type ComparisonId = typeof ComparisonId.Type
 
-export const SessionId = defineId("ses", Schema.brand("SessionId"))
+/** An agent session. Its time is `created_at`. */
+export const SessionId = defineTimedId("ses", Schema.brand("SessionId"))
 export type SessionId = typeof SessionId.Type
 
-export const ApprovalId = defineId("apr", Schema.brand("ApprovalId"))
+/** An approval. Its time is `requested_at`. */
+export const ApprovalId = defineTimedId("apr", Schema.brand("ApprovalId"))
 export type ApprovalId = typeof ApprovalId.Type
 
 export const RuleId = defineId("rul", Schema.brand("RuleId"))

@@ -248,7 +248,7 @@ export class Reviewers extends Context.Service<
           const { amount = null, daily_calls, daily_tokens, instructions = "", name, provider, tools } = input
           const [variable] = templateVariables(instructions)
           if (variable !== undefined) return yield* noVariables(variable.text)
-          const last_approval_id = yield* ApprovalId.lowerBoundAgo(0)
+          const last_approval_id = ApprovalId.lowerBound(yield* clock.now)
           return yield* atomically(
             Effect.gen(function* () {
               yield* organizations.lockForUpdate(org_id)

@@ -190,7 +190,7 @@ export class Sessions extends Context.Service<
           yield* usage.requireCapacity(org_id)
           const now = yield* clock.now
           const session: AgentSession = {
-            session_id: yield* SessionId.generate,
+            session_id: yield* SessionId.generateAt(now),
             task_id,
             trace_id: yield* generateTraceId,
             metadata: input.metadata ?? {},

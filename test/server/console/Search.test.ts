@@ -1,6 +1,7 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { SqlClient } from "effect/sql"
+import { TestClock } from "effect/testing"
 import type { SearchKind, SearchResults } from "../../../src/api/console/Search.ts"
 import type { NewApiKey } from "../../../src/api/ApiKeys.ts"
 import { StepId } from "../../../src/domain/Ids.ts"
@@ -273,6 +274,39 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Search",
         assert.deepStrictEqual(ids(yield* find(text, { kind: "approval" })), expected, text)
       }
       assert.deepStrictEqual(ids(yield* find("it's 'quoted'")), [at.approval_id])
+    }).pipe(Effect.orDie)
+  )
+})
+
+layer(service(), { timeout: "60 seconds" })("Search", (it) => {
+  it.effect(
+    "a record is found also if the clock of its replica's machine is a minute behind the database's",
+    () =>
+      Effect.gen(function* () {
+        yield* TestClock.setTime(Date.now() + 60_000)
+        const { find } = yield* searcher("behind")
+        const first = yield* pendingStep("behind", { arguments: { order: "ord-4711" } })
+        assert.deepStrictEqual(ids(yield* find("ord-4711")), [first.approval_id])
+        yield* TestClock.adjust("30 seconds")
+        const next = yield* pendingStep(
+          "behind",
+          { arguments: { order: "ord-4712" } },
+          { ticket: "SUP-9002" }
+        )
+        assert.deepStrictEqual(ids(yield* find("ord-4712")), [next.approval_id])
+        assert.deepStrictEqual(ids(yield* find("sup-9002")), [next.session_id])
+      }).pipe(Effect.orDie)
+  )
+
+  it.effect("a record is found also if the database's clock was set back before it", () =>
+    Effect.gen(function* () {
+      yield* TestClock.setTime(Date.now())
+      const { find } = yield* searcher("set back")
+      const first = yield* pendingStep("set back", { arguments: { order: "ord-4711" } })
+      assert.deepStrictEqual(ids(yield* find("ord-4711")), [first.approval_id])
+      yield* TestClock.setTime(Date.now() - 60_000)
+      const next = yield* pendingStep("set back", { arguments: { order: "ord-4712" } })
+      assert.deepStrictEqual(ids(yield* find("ord-4712")), [next.approval_id])
     }).pipe(Effect.orDie)
   )
 })

@@ -21,9 +21,7 @@ const MAX_FAILURES = 4
 /** Time limit of a model for an answer that no step waits for. */
 const SHADOW_TIMEOUT = Duration.seconds(60)
 
-/**
- * Ids are in the order of the machines' clocks, and approvals are committed in another order: approvals of this time are looked for again.
- */
+/** Ids are in the order of the requests, and approvals are committed in another order: approvals of this time are looked for again. */
 const OVERLAP = Duration.seconds(10)
 
 /** The work of one claim. */
@@ -61,9 +59,9 @@ export const doShadowWork = Effect.fnUntraced(function* (
   const { ask, clock, compare, record, sql } = deps
   const { amount, org_id, task_id } = row
   const patterns = row.tools.map(compileTextPattern)
-  const idWatermark = yield* ApprovalId.lowerBoundAgo(Duration.toMillis(OVERLAP))
   const began = yield* clock.now
   const compared_at = DateTime.subtractDuration(began, OVERLAP)
+  const idWatermark = ApprovalId.lowerBound(compared_at)
   const until = DateTime.addDuration(began, BATCH_TIME)
   let isUsedUp = false
   let asked = 0

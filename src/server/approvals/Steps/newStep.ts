@@ -119,7 +119,7 @@ export const newStep = Effect.fnUntraced(function* (
       ? newApproval(
           principal,
           session_id,
-          yield* ApprovalId.generate,
+          yield* ApprovalId.generateAt(now),
           step,
           argumentsJson,
           digest,

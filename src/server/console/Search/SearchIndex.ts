@@ -277,7 +277,7 @@ export const makeSearchIndex = Effect.fnUntraced(function* (sql: SqlClient.SqlCl
   return index
 })
 
-/** Adds the range of the records that came since, unless an earlier range already reaches to now. */
+/** Adds the range of the records that came since. */
 const withNewRange = (
   kind: IndexedKind,
   { indexed_before, ranges }: { readonly indexed_before: string; readonly ranges: ReadonlyArray<Range> },
@@ -286,12 +286,14 @@ const withNewRange = (
   const prefix = prefixes[kind]
   // A second ahead: clocks of replicas differ.
   const before = `${prefix}_${uuidTimePrefix(DateTime.add(now, { seconds: 1 }))}`
-  const millis = Number.parseInt(indexed_before.slice(prefix.length + 1), 16)
-  if (before <= indexed_before) return { indexed_before, ranges }
+  if (before === indexed_before) return { indexed_before, ranges }
+  // If the database's clock was set back, the ids that follow are among those of the last range.
+  const [earlier, later] = before < indexed_before ? [before, indexed_before] : [indexed_before, before]
+  const millis = Number.parseInt(earlier.slice(prefix.length + 1), 16)
   const from = Number.isNaN(millis)
-    ? indexed_before
+    ? earlier
     : `${prefix}_${uuidTimePrefix(DateTime.subtract(DateTime.makeUnsafe(millis), { seconds: COMMIT_SECONDS }))}`
-  const newest = [{ before, from }, ...ranges]
+  const newest = [{ before: later, from }, ...ranges]
   const [first, ...others] = newest.slice(MAX_RANGES - 1)
   const oldest = others.at(-1)
   return {
