@@ -11,7 +11,7 @@ import { CursorExpired } from "./Problems.ts"
 /**
  * A place in the list of events: a position, and a time before which no event with a later position occurred, in Unix milliseconds.
  */
-export const EventCursor = Schema.String.check(Schema.isPattern(/^[0-9]{1,16}\.[0-9]{1,15}$/u)).pipe(
+export const EventCursor = Schema.String.check(Schema.isPattern(/^[0-9]{1,15}\.[0-9]{1,15}$/u)).pipe(
   Schema.brand("EventCursor")
 )
 export type EventCursor = typeof EventCursor.Type

@@ -171,7 +171,7 @@ export class EventLog extends Context.Service<
             next_cursor: EventCursor.make(
               has_more && last !== undefined
                 ? `${last.position}.${DateTime.toEpochMillis(last.occurred_at)}`
-                : `${until}.${now - MAX_COMMIT_MILLIS}`
+                : `${until}.${Math.max(0, now - MAX_COMMIT_MILLIS)}`
             ),
             has_more
           }
