@@ -423,10 +423,11 @@ const layerOnCurrentClock = (settings: Settings) =>
     Layer.provideMerge(
       Metrics.layer(
         Effect.all([
-          makeDeliveryCollector,
-          makeDatabaseCollector({ maxConnections: connectionsOf(settings.store) }),
+          // First what needs no database, which may hang.
           Effect.map(LimitUse, ({ collect }) => collect),
           Effect.succeed(makeDataDirectoryCollector(settings.store)),
+          makeDeliveryCollector,
+          makeDatabaseCollector({ maxConnections: connectionsOf(settings.store) }),
           makeApprovalCollector,
           makeOldSecretsCollector
         ])

@@ -46,7 +46,8 @@ export class Metrics extends Context.Service<
       Effect.gen(function* () {
         const registry = yield* Metric.MetricRegistry
         const collectProcess = yield* makeProcessCollector
-        const collectOthers = Effect.all(yield* collectors, { discard: true }).pipe(
+        // Each runs, also if one before it failed: a count that is too slow must not freeze the other gauges.
+        const collectOthers = Effect.validate(yield* collectors, Effect.sandbox, { discard: true }).pipe(
           Effect.timeout(COLLECT_TIMEOUT_MILLIS),
           Effect.andThen(Metric.update(metricsFailures, 0)),
           Effect.catchCause((cause: Cause.Cause<unknown>) =>

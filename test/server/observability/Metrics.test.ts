@@ -1,5 +1,5 @@
 import { assert, describe, it, layer } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { spawnSync } from "node:child_process"
@@ -8,7 +8,7 @@ import { inject } from "vitest"
 import type { ClientCalls } from "../../../src/client/Client.ts"
 import { findTool } from "../../../scripts/deploy/chartTools.ts"
 import { StepId } from "../../../src/domain/Ids.ts"
-import { collectAtMostEvery } from "../../../src/server/observability/Metrics.ts"
+import { collectAtMostEvery, layerRegistry, Metrics } from "../../../src/server/observability/Metrics.ts"
 import { transaction } from "../../../src/server/store/transaction.ts"
 import { Countersign } from "../../../src/testing/index.ts"
 import { startScriptedServer } from "../../support/scripted.ts"
@@ -398,6 +398,31 @@ describe("a collector of what tables have to be read for", () => {
       yield* collect
       yield* collect
       assert.strictEqual(runs, 4)
+    })
+  )
+})
+
+describe("Metrics", () => {
+  it.effect("a collector that fails does not keep the later ones from their gauges", () =>
+    Effect.gen(function* () {
+      const collected: Array<string> = []
+      const collector = (name: string, outcome: Effect.Effect<void, string>) =>
+        Effect.andThen(
+          Effect.sync(() => void collected.push(name)),
+          outcome
+        )
+      const metrics = Metrics.layer(
+        Effect.succeed([
+          collector("fails", Effect.fail("away")),
+          collector("dies", Effect.die("broken")),
+          collector("succeeds", Effect.void)
+        ])
+      )
+      const text = yield* Effect.flatMap(Metrics, (service) => service.text).pipe(
+        Effect.provide(Layer.provide(metrics, layerRegistry))
+      )
+      assert.deepStrictEqual(collected, ["fails", "dies", "succeeds"])
+      assert.strictEqual(valueOf(parse(text), "countersign_metrics_failures_total"), 1)
     })
   )
 })
