@@ -14,6 +14,7 @@ import type { Egress } from "../../egress/Egress.ts"
 import { retryAfterMillis } from "../../egress/retryAfterMillis.ts"
 import type { EgressReason } from "../../egress/EgressFailed.ts"
 import type { SecretBox } from "../../secrets/SecretBox.ts"
+import { logFailure } from "../../observability/DatabaseOutage.ts"
 import { MAX_BATCH_BYTES } from "../Spans/SpanBuffer.ts"
 import { type SealedAddress, destinationPlace } from "./rows.ts"
 
@@ -120,7 +121,12 @@ export const sendCompressed = (
   return Effect.flatMap(send(true), (outcome) =>
     outcome._tag === "Failed" && REFUSES_GZIP.has(outcome.status)
       ? Effect.tap(send(false), ({ _tag }) =>
-          _tag === "Delivered" || _tag === "Partial" ? remember : Effect.void
+          _tag === "Delivered" || _tag === "Partial"
+            ? // Its failure must not fail an attempt that succeeded, which would be repeated.
+              Effect.catchCause(remember, (cause) =>
+                logFailure("Could not remember that a collector takes no compressed requests", cause)
+              )
+            : Effect.void
         )
       : Effect.succeed(outcome)
   )

@@ -3,7 +3,7 @@ import { Effect } from "effect"
 import { TelemetryDestinationId } from "../../../../src/domain/Ids.ts"
 import { Egress, type EgressRequest } from "../../../../src/server/egress/Egress.ts"
 import { EgressFailed, type EgressReason } from "../../../../src/server/egress/EgressFailed.ts"
-import { sendSpans } from "../../../../src/server/telemetry/Telemetry/sendSpans.ts"
+import { sendCompressed, sendSpans } from "../../../../src/server/telemetry/Telemetry/sendSpans.ts"
 
 /** An egress whose requests all fail with one reason. */
 const failingWith = (reason: EgressReason, asked: Array<EgressRequest> = []) =>
@@ -68,5 +68,23 @@ describe("sendSpans", () => {
         [{ timeout: 10_000, url: to.url }]
       )
     })
+  )
+
+  it.effect(
+    "what a collector accepted without compression is not sent again if that cannot be remembered",
+    () =>
+      Effect.gen(function* () {
+        const outcome = yield* sendCompressed(
+          { compression: "auto", gzip_refused: false },
+          (isGzipped) =>
+            Effect.succeed(
+              isGzipped
+                ? { _tag: "Failed", status: 415, error: "HTTP 415" }
+                : { _tag: "Delivered", status: 200 }
+            ),
+          Effect.die(new Error("The database is unavailable"))
+        )
+        assert.deepStrictEqual(outcome, { _tag: "Delivered", status: 200 })
+      })
   )
 })
