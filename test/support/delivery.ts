@@ -321,6 +321,7 @@ export const withoutEngineFor =
           endCooldownHere: () => false,
           retryNow: () => Effect.void,
           tryTakeRequest: () => true,
+          queueLimit: () => channel.policy.queueLimit,
           keptSince: Effect.die("Nothing is removed here"),
           runRetention: Effect.die("Nothing is removed here"),
           stats: Effect.die("Nothing is carried here")

@@ -150,6 +150,8 @@ export class Delivery extends Context.Service<
       org_id: OrgId,
       pending: ReadonlyArray<{ readonly destination_id: string; readonly delivery_id: string }>
     ) => Effect.Effect<ReadonlyMap<string, DateTime.Utc>>
+    /** How much the queue of a destination of this channel may hold: deliveries, or spans of telemetry. */
+    readonly queueLimit: (channel: string) => number
     /** Cancels all queued deliveries of a destination that is being removed, within the caller's transaction. */
     readonly discard: (org_id: OrgId, destination_id: string) => Effect.Effect<void, SqlError.SqlError>
     /** Returns the engine's statistics in this replica. Counts the queue, so call it every few seconds at most. */
@@ -286,6 +288,7 @@ const make = Effect.fnUntraced(function* (
     health: log.health,
     oldestWaiting: log.oldestWaiting,
     nextAttempts: log.nextAttempts,
+    queueLimit: (channel) => channels.get(channel)?.policy.queueLimit ?? Infinity,
     discard: queue.discard,
     stats: makeDeliveryStats(sql, channels, shards, dispatcher, reader),
     tryTakeRequest: dispatcher.tryTakeRequest,

@@ -45,6 +45,8 @@ import { LimitUse } from "../observability/LimitUse.ts"
 import { SecretBox } from "../secrets/SecretBox.ts"
 import { StoreClock } from "../store/StoreClock.ts"
 
+export { WEBHOOK } from "./Notifications/WebhookChannel.ts"
+
 /**
  * Notifications of approval events: manages webhook endpoints and their deliveries, and queues each event (`publish`) for the subscribed
  * endpoints and, by `Email`, for the mailboxes of reviewers and admins.

@@ -31,6 +31,7 @@ import { StoreClock } from "../store/StoreClock.ts"
 
 export type { Content } from "./Spans/Content.ts"
 export type { RecordedTrace } from "./Spans/OrgBuffer.ts"
+export { OTLP } from "./Spans/storeBatches.ts"
 
 /** The default of `queueLimit`, in spans. */
 export const SPAN_QUEUE_LIMIT = 10_000

@@ -29,6 +29,30 @@ const principalOf = Effect.fnUntraced(function* (organization: string, input: Pa
 const ada = KeyId.make(`key_${"1".padStart(32, "0")}`)
 const bob = KeyId.make(`key_${"2".padStart(32, "0")}`)
 
+/** Queues deliveries of an endpoint that are due in an hour, and makes its last attempts fail. */
+const fail = Effect.fnUntraced(function* (
+  org_id: OrgId,
+  endpoint: string,
+  waiting: number,
+  failures: number
+) {
+  const sql = yield* SqlClient.SqlClient
+  yield* sql`
+    INSERT INTO deliveries (org_id, destination_id, delivery_id, channel, event_id, label, status, created_at)
+    SELECT ${org_id}, ${endpoint}, 'ndl_' || lpad(n::text, 8, '0'), 'webhook', 'evt_1', 'approval.requested', 'pending', now() - (${waiting}::int - n) * interval '1 minute'
+    FROM generate_series(1, ${waiting}::int) AS n
+  `
+  yield* sql`
+    INSERT INTO delivery_queue (shard, org_id, destination_id, delivery_id, channel, event_id, due_at, attempt, first_attempt)
+    SELECT ${shardOf(endpoint)}::smallint, ${org_id}, ${endpoint}, 'ndl_' || lpad(n::text, 8, '0'), 'webhook', 'evt_1', now() + interval '1 hour', 1, 1
+    FROM generate_series(1, ${waiting}::int) AS n
+  `
+  yield* sql`
+    INSERT INTO delivery_destinations (org_id, destination_id, consecutive_failures, failing_since)
+    VALUES (${org_id}, ${endpoint}, ${failures}, now())
+  `
+})
+
 /** An approval as a test stores it. */
 interface Closed {
   readonly id: string
@@ -360,30 +384,6 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Overview
   )
 
   describe("alerts", () => {
-    /** Queues deliveries of an endpoint that are due in an hour, and makes its last attempts fail. */
-    const fail = Effect.fnUntraced(function* (
-      org_id: OrgId,
-      endpoint: string,
-      waiting: number,
-      failures: number
-    ) {
-      const sql = yield* SqlClient.SqlClient
-      yield* sql`
-        INSERT INTO deliveries (org_id, destination_id, delivery_id, channel, event_id, label, status, created_at)
-        SELECT ${org_id}, ${endpoint}, 'ndl_' || lpad(n::text, 8, '0'), 'webhook', 'evt_1', 'approval.requested', 'pending', now() - (${waiting}::int - n) * interval '1 minute'
-        FROM generate_series(1, ${waiting}::int) AS n
-      `
-      yield* sql`
-        INSERT INTO delivery_queue (shard, org_id, destination_id, delivery_id, channel, event_id, due_at, attempt, first_attempt)
-        SELECT ${shardOf(endpoint)}::smallint, ${org_id}, ${endpoint}, 'ndl_' || lpad(n::text, 8, '0'), 'webhook', 'evt_1', now() + interval '1 hour', 1, 1
-        FROM generate_series(1, ${waiting}::int) AS n
-      `
-      yield* sql`
-        INSERT INTO delivery_destinations (org_id, destination_id, consecutive_failures, failing_since)
-        VALUES (${org_id}, ${endpoint}, ${failures}, now())
-      `
-    })
-
     it.effect(
       "an endpoint that fails again and again is one, with its waiting deliveries; one failure is none",
       () =>
@@ -545,5 +545,30 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Overview
 
   it.effect("times under a second are in the first bucket", () =>
     Effect.sync(() => assert.isAtMost(bucketSeconds(0), 1.05))
+  )
+})
+
+const smallQueues = { COUNTERSIGN_NOTIFY_QUEUE_LIMIT: "10", COUNTERSIGN_TELEMETRY_QUEUE_LIMIT: "1000" }
+
+layer(service({ environment: smallQueues }), { excludeTestServices: true })("Overview", (it) => {
+  it.effect("a queue is nearly full by the limit that the operator has set", () =>
+    Effect.gen(function* () {
+      const overview = yield* Overview
+      const sql = yield* SqlClient.SqlClient
+      const admin = yield* (yield* Countersign).client({}, "small")
+      const mine = yield* principalOf("small")
+      const { endpoint } = yield* admin.notificationEndpoints.create({
+        payload: { url: "http://127.0.0.1:9/slow" }
+      })
+      yield* admin.telemetryDestinations.create({ payload: { url: "http://127.0.0.1:9/v1/traces" } })
+      yield* fail(mine.org_id, endpoint.id, 8, 0)
+      yield* sql`UPDATE telemetry_destinations SET waiting_spans = 900 WHERE org_id = ${mine.org_id}`
+      const alerts = yield* overview.alerts(mine)
+      assert.deepStrictEqual(
+        alerts.endpoints?.map(({ queue_use }) => queue_use),
+        [0.8]
+      )
+      assert.strictEqual(alerts.collector?.queue_use, 0.9)
+    }).pipe(Effect.orDie)
   )
 })

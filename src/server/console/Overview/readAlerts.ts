@@ -13,13 +13,14 @@ import { ReviewerStopReason } from "../../../domain/approvals/Reviewer.ts"
 import { EndpointId, type OrgId, TaskId } from "../../../domain/Ids.ts"
 import type { Principal } from "../../../domain/identity/Principal.ts"
 import { TimestampFromDate } from "../../../domain/Time.ts"
-import { defaultChannelPolicy, type Delivery, type DestinationHealth } from "../../delivery/Delivery.ts"
+import type { Delivery, DestinationHealth } from "../../delivery/Delivery.ts"
 import type { StoredUsage } from "../../identity/StoredUsage.ts"
+import { WEBHOOK } from "../../notifications/Notifications.ts"
 import { currentTime } from "../../store/currentTime.ts"
 import { textArray } from "../../store/pgArrays.ts"
 import { countOf, rowsOf } from "../../store/rows.ts"
 import type { StoreClock } from "../../store/StoreClock.ts"
-import { SPAN_QUEUE_LIMIT } from "../../telemetry/Spans.ts"
+import { OTLP } from "../../telemetry/Spans.ts"
 
 /** The most pending approvals among which the escalated ones are counted, those with the nearest deadlines. */
 const MAX_SCANNED = 10_000
@@ -147,7 +148,7 @@ const readEndpoints = Effect.fnUntraced(function* ({ delivery, sql }: Dependenci
     .map(({ id, name }) => {
       const health = healths.get(id)
       const waiting = health?.pending_deliveries ?? 0
-      return { id, name, waiting, ...failureOf(health, waiting, defaultChannelPolicy.queueLimit) }
+      return { id, name, waiting, ...failureOf(health, waiting, delivery.queueLimit(WEBHOOK)) }
     })
     .filter(isAlert)
     .toSorted((a, b) => b.waiting - a.waiting)
@@ -161,7 +162,8 @@ const readCollector = Effect.fnUntraced(function* ({ delivery, sql }: Dependenci
   `)
   if (collector === undefined) return null
   const { id, name, waiting } = collector
-  const failure = failureOf((yield* delivery.health(org_id, [id])).get(id), waiting, SPAN_QUEUE_LIMIT)
+  const health = (yield* delivery.health(org_id, [id])).get(id)
+  const failure = failureOf(health, waiting, delivery.queueLimit(OTLP))
   return isAlert(failure) ? { name, ...failure } : null
 })
 

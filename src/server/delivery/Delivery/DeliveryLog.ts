@@ -13,9 +13,6 @@ import { shardOf } from "./shardOf.ts"
 /** Records in a list. */
 const LATEST = 50
 
-/** Queued deliveries of a destination among which the oldest is searched: the limit of a queue. */
-const MAX_QUEUED = 10_000
-
 /** Attempts returned with one delivery: the latest, ten times the default schedule. */
 const ATTEMPTS = 100
 
@@ -166,14 +163,10 @@ export const makeDeliveryLog = (
       CROSS JOIN LATERAL (
         -- Ids are in the order of creation.
         SELECT min(delivery_id) AS delivery_id
-        FROM (
-          SELECT delivery_id
-          FROM delivery_queue q
-          WHERE q.shard = l.shard
-            AND q.org_id = ${org_id}
-            AND q.destination_id = l.destination_id
-          LIMIT ${MAX_QUEUED}::int
-        ) queued
+        FROM delivery_queue q
+        WHERE q.shard = l.shard
+          AND q.org_id = ${org_id}
+          AND q.destination_id = l.destination_id
       ) oldest
       JOIN deliveries d
         ON d.org_id = ${org_id}
