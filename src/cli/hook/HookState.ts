@@ -3,7 +3,7 @@
  * place, so that parallel hooks read it or do not find it. The service decides about each call; the files say only under which step to ask.
  * Without them a call is asked as a new step.
  */
-import { createHash, randomBytes } from "node:crypto"
+import { createHash, randomBytes, randomInt } from "node:crypto"
 import {
   linkSync,
   mkdirSync,
@@ -67,6 +67,9 @@ const MAX_WAITING = 100
 
 const digest = (...parts: ReadonlyArray<string>): string =>
   createHash("sha256").update(JSON.stringify(parts)).digest("hex").slice(0, 32)
+
+/** The name of the directory of a session: a digest. */
+const SESSION_DIRECTORY = /^[0-9a-f]{32}$/u
 
 /** The files of one session of a coding agent. */
 export class HookState {
@@ -221,7 +224,11 @@ export class HookState {
   /** Removes sessions that have not been used for long. Returns the agent sessions to close. */
   sweep(now: number): ReadonlyArray<string> {
     const idle: Array<string> = []
-    for (const name of readdirSync(this.#root).slice(0, MAX_SWEPT)) {
+    // The directory may have been given, and hold files of others.
+    const names = readdirSync(this.#root).filter((name) => SESSION_DIRECTORY.test(name))
+    // From a random one on: the first ones are always the same, and may all be in use.
+    const first = names.length === 0 ? 0 : randomInt(names.length)
+    for (const name of [...names.slice(first), ...names.slice(0, first)].slice(0, MAX_SWEPT)) {
       if (idle.length >= MAX_CLOSED) break
       const directory = path.join(this.#root, name)
       try {
@@ -234,8 +241,8 @@ export class HookState {
         rmSync(directory, { recursive: true, force: true })
         const session_id = saved?.["session_id"]
         if (typeof session_id === "string" && saved?.["scope"] === this.#scope) idle.push(session_id)
-      } catch (error) {
-        if (errnoCode(error) !== "ENOENT") throw error
+      } catch {
+        // Another hook has removed it, or it belongs to another account: no reason to deny a call.
       }
     }
     return idle
