@@ -44,7 +44,7 @@ export const makeRuntime: Effect.Effect<PromiseRuntime> = Effect.map(
     return {
       run,
       clock: {
-        now: () => runSync(Clock.currentTimeMillis),
+        now: () => Number(runSync(Clock.monotonicTimeNanos)) / 1e6,
         random: () => runSync(Random.next),
         sleep: (millis, signal) => run(Effect.sleep(millis), signal)
       },

@@ -43,7 +43,7 @@ export const never = new AbortController().signal
 
 /** The clock and the random numbers of waits, from JavaScript or from the Effect program that waits. */
 export interface Clock {
-  /** The current time in milliseconds. */
+  /** Milliseconds since any time, on a clock that is never set. */
   readonly now: () => number
   /** A number from 0 to 1. */
   readonly random: () => number
@@ -71,7 +71,11 @@ export const sleep = (
     else signal.addEventListener("abort", abort)
   })
 
-export const systemClock = { now: () => Date.now(), random: () => Math.random(), sleep } satisfies Clock
+export const systemClock = {
+  now: () => performance.now(),
+  random: () => Math.random(),
+  sleep
+} satisfies Clock
 
 /** A signal that aborts with the first of others, and a function that removes its listeners. */
 export interface LinkedSignal {

@@ -1,7 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
+import { onTestFinished, vi } from "vitest"
 import { TestClock } from "effect/testing"
-import { keepClaim, type Lease } from "../../../src/client/connect/keepClaim.ts"
+import { backgroundClock, keepClaim, type Lease } from "../../../src/client/connect/keepClaim.ts"
 import { ProblemError } from "../../../src/client/connect/Problem.ts"
 import { makeRuntime } from "../../../src/client/PromiseRuntime.ts"
 import { ServiceUnreachable } from "../../../src/client/ServiceUnreachable.ts"
@@ -143,6 +144,26 @@ describe("keepClaim", () => {
       for (let renewal = 0; renewal < 24 * 36 + 10; renewal++) yield* pass("100 seconds")
       assert.lengthOf(lost, 1)
       assert.lengthOf(renewals, 24 * 36)
+    })
+  )
+
+  it.live("leaves time for a renewal after the machine's clock was set ahead", () =>
+    Effect.gen(function* () {
+      onTestFinished(() => void vi.restoreAllMocks())
+      for (const clock of [backgroundClock, (yield* makeRuntime).clock]) {
+        const end = Promise.withResolvers<unknown>()
+        const stop = keepClaim(
+          { lease_seconds: 0.3, since: clock.now() },
+          {
+            clock,
+            renew: async (_seconds, timeout) => end.resolve(timeout),
+            onLost: end.resolve
+          }
+        )
+        vi.spyOn(Date, "now").mockReturnValue(Date.now() + 25 * 3_600_000)
+        assert.isAbove(Number(yield* Effect.promise(() => end.promise)), 0)
+        stop()
+      }
     })
   )
 })
