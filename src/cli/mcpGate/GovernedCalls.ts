@@ -4,6 +4,7 @@ import { type AskOptions, FAULTS, makeToolGate } from "../../adapters/toolGate.t
 import type { ToolCall } from "../../adapters/toolGate/publicTypes.ts"
 import { CallMap } from "../../adapters/toolGate/CallMap.ts"
 import type { ToolEnd } from "../../client/connect/execute.ts"
+import { isUnavailable } from "../../client/isTransient.ts"
 import { unknownEnd } from "./callResults.ts"
 import { DEFINITION_CLASS } from "./DefinitionQuestions.ts"
 import { describe } from "./describe.ts"
@@ -15,7 +16,7 @@ import type { RequestState } from "./requestState.ts"
 /** A call whose client was shown a link and sent nothing for this time goes on with the next request for the same call. */
 const ABANDONED_MILLIS = 60_000
 
-/** Delay before the service is asked again about a call that it knows and a person decides. */
+/** Delay before the service is asked again about a call that it knows and a person decides, or gets an outcome again. */
 const UNREACHABLE_MILLIS = 5_000
 
 const LEFT: Readonly<Record<LeftCall["state"], string>> = {
@@ -68,7 +69,9 @@ export const makeGovernedCalls = Effect.fnUntraced(function* (
   const carriedCalls = yield* FiberMap.make<string>()
   /** Calls of an earlier process or a cancelled request. The same call goes on with one of them. */
   const leftCalls: Array<LeftCall> = []
-  let isReported = true
+  /** Steps whose outcomes the service does not have, and the faults of the reports. */
+  const unreported = new Set<string>()
+  const faults = new WeakMap<object, unknown>()
 
   const gate = makeToolGate({
     client,
@@ -76,17 +79,44 @@ export const makeGovernedCalls = Effect.fnUntraced(function* (
     onMessage: (_message, { actionClass }) =>
       actionClass === DEFINITION_CLASS ? NO_AGENT_FOR_DEFINITIONS : undefined,
     onFault: ({ call, error, operation }) => {
-      if (operation === "report") isReported = false
+      if (operation === "report") {
+        unreported.add(call.id)
+        faults.set(call, error)
+      }
       log(`${FAULTS[operation]} ${call.tool} (${call.id}): ${describe(error)}`)
     }
   })
   /** Claimed calls, whose claims are renewed until their outcomes are reported, also while a server's question waits for the client. */
   const claimed = new CallMap<ToolCall>()
 
-  const reportEnd = ({ claim_id, step_id, tool }: CallRecord, end: CallEnd): Effect.Effect<void> => {
+  /** Reports an outcome, again and again while the service is out of reach. `onUnreachable` runs before each repetition. */
+  const reportEnd = Effect.fnUntraced(function* (
+    { claim_id, step_id, tool }: CallRecord,
+    end: CallEnd,
+    onUnreachable: Effect.Effect<unknown> = Effect.void
+  ) {
     const call = claimed.take(step_id) ?? { id: step_id, tool, arguments: undefined }
-    return Effect.promise(() => gate.report(call, undefined, toolEnd(end), claim_id ?? undefined))
-  }
+    for (unreported.add(step_id); ; faults.delete(call)) {
+      yield* Effect.promise(() => gate.report(call, undefined, toolEnd(end), claim_id ?? undefined))
+      const fault = faults.get(call)
+      if (fault === undefined) return void unreported.delete(step_id)
+      // Nothing is recorded of an unknown end: its lease ends in any case.
+      if (end.isUnknown || !isUnavailable(fault)) return undefined
+      yield* onUnreachable
+      yield* Effect.sleep(UNREACHABLE_MILLIS)
+    }
+  })
+
+  /** Reports an outcome to the service, and then removes the call from the journal, which has it until then. The client has the response. */
+  const conclude = ({ journal }: Pick<OpenRun, "journal">, record: CallRecord, end: CallEnd) =>
+    reportEnd(
+      record,
+      end,
+      Effect.promise(() => journal.delivered(record.step_id))
+    ).pipe(
+      Effect.andThen(Effect.promise(() => journal.forget(record.step_id))),
+      Effect.catchCause((cause) => Effect.sync(() => log(describe(Cause.squash(cause)))))
+    )
 
   /** Asks about a call. One that was claimed before and not sent keeps its claim. */
   const ask = Effect.fnUntraced(function* (given: ToolCall, wait: boolean, claim: ClaimOptions) {
@@ -113,6 +143,10 @@ export const makeGovernedCalls = Effect.fnUntraced(function* (
         await journal.forget(record.step_id)
         continue
       }
+      if (call.state === "ended" && call.isDelivered) {
+        runReport(conclude({ journal }, record, call.end))
+        continue
+      }
       log(`${record.tool} (${record.step_id}) was left by the gate before: ${LEFT[call.state]}`)
       if (call.state === "asked") {
         leftCalls.push(call)
@@ -122,7 +156,7 @@ export const makeGovernedCalls = Effect.fnUntraced(function* (
         call.state === "ended" ? call.end : unknownEnd("the gate was stopped before the server had answered.")
       if (call.state === "interrupted") await journal.ended(record.step_id, end)
       runReport(reportEnd(record, end))
-      leftCalls.push({ state: "ended", record, end })
+      leftCalls.push({ state: "ended", record, end, isDelivered: false })
     }
     return { journal, session }
   }
@@ -197,13 +231,9 @@ export const makeGovernedCalls = Effect.fnUntraced(function* (
         FiberMap.run(carriedCalls, record.step_id)
       ),
 
-    /** Reports an outcome to the service, and then removes the call from the journal, which has it until then. */
-    conclude: ({ journal }: OpenRun, record: CallRecord, end: CallEnd) =>
-      reportEnd(record, end).pipe(
-        Effect.andThen(Effect.promise(() => journal.forget(record.step_id))),
-        Effect.catchCause((cause) => Effect.sync(() => log(describe(Cause.squash(cause))))),
-        FiberSet.run(reports)
-      ),
+    /** `conclude` in a fiber of its own. */
+    conclude: (run: OpenRun, record: CallRecord, end: CallEnd) =>
+      FiberSet.run(reports, conclude(run, record, end)),
 
     /** Waits until the outcomes are reported. */
     reported: FiberSet.awaitEmpty(reports),
@@ -214,7 +244,7 @@ export const makeGovernedCalls = Effect.fnUntraced(function* (
         const opened = await opening
         if (opened === undefined) return
         const calls = (await opened.journal.left()).filter(({ state }) => state !== "ended")
-        const hasOpenCalls = calls.length > 0 || hasQuestions || !isReported
+        const hasOpenCalls = calls.length > 0 || hasQuestions || unreported.size > 0
         if (hasOpenCalls)
           log("the session stays open for what waits; the next gate in front of this server continues it")
         await opened.end({ hasOpenCalls })

@@ -1,11 +1,12 @@
 /**
- * The gate's calls, on disk. A call has up to four files, named by its step:
+ * The gate's calls, on disk. A call has up to five files, named by its step:
  *
  * - `<step>.call.json`: the call was asked about;
  * - `<step>.<leg>.started`: the call is sent to the server. A leg is one request: the server can answer one with a question. This file
  *   alone survives a crash of the machine: without the others, the outcome of the call is unknown;
  * - `<step>.<leg>.answered`: the server answered a leg with a question;
- * - `<step>.end.json`: the server's response.
+ * - `<step>.end.json`: the server's response;
+ * - `<step>.delivered`: the client has the response, and the service was out of reach for the outcome.
  *
  * They are removed once the client has the response and the service the outcome.
  */
@@ -47,11 +48,17 @@ export type CallEnd = typeof CallEnd.Type
  *
  * - `asked`: it was not sent to the server;
  * - `interrupted`: it was sent, and its response is unknown;
- * - `ended`: the client may not have its response.
+ * - `ended`: the client may not have its response, or the service the outcome.
  */
 export type LeftCall =
   | { readonly state: "asked" | "interrupted"; readonly record: CallRecord }
-  | { readonly state: "ended"; readonly record: CallRecord; readonly end: CallEnd }
+  | {
+      readonly state: "ended"
+      readonly record: CallRecord
+      readonly end: CallEnd
+      /** Whether the client certainly has the response. */
+      readonly isDelivered: boolean
+    }
 
 export type Journal = Awaited<ReturnType<typeof openJournal>>
 
@@ -72,7 +79,10 @@ export const openJournal = async (directory: string) => {
     const record = Option.isSome(started) ? started : decode(await readIfExists(fileOf(step_id, CALL_SUFFIX)))
     if (Option.isNone(record)) return undefined
     const end = Schema.decodeUnknownOption(EndFile)(await readIfExists(fileOf(step_id, ".end.json")))
-    if (Option.isSome(end)) return { state: "ended", record: record.value, end: end.value }
+    if (Option.isSome(end)) {
+      const isDelivered = names.includes(`${step_id}.delivered`)
+      return { state: "ended", record: record.value, end: end.value, isDelivered }
+    }
     const isInterrupted = names.some(
       (name) =>
         name.startsWith(`${step_id}.`) &&
@@ -106,6 +116,7 @@ export const openJournal = async (directory: string) => {
     answered: (step_id: string, leg: number) => createDurably(fileOf(step_id, `.${leg}.answered`), ""),
     ended: (step_id: string, end: CallEnd) =>
       replaceQuickly(fileOf(step_id, ".end.json"), JSON.stringify(end)),
+    delivered: (step_id: string) => createDurably(fileOf(step_id, ".delivered"), ""),
     /** Removes a call. */
     forget: async (step_id: string): Promise<void> => {
       const names = (await readdir(directory)).filter((name) => name.startsWith(`${step_id}.`))
