@@ -29,6 +29,12 @@ const assignsAtRoot = (lines: ReturnType<typeof linesOf>, name: string): boolean
     .some(({ isCode, line }) => isCode && assignment.test(line))
 }
 
+/** Whether a line begins a table. Its name may contain `#`. */
+const isHeaderOf = (table: string, line: string): boolean => {
+  const inner = line.trimStart().replace(/^\[\s*/u, "")
+  return inner.startsWith(table) && /^\s*\]\s*(#.*)?$/u.test(inner.slice(table.length))
+}
+
 /** Sets a value in a table, which is added if there is none. Throws {@link UnknownSettings} for a table that is not written as one. */
 export const setInTable = (text: string, table: string, name: string, to: unknown): string => {
   const lines = linesOf(text)
@@ -36,7 +42,7 @@ export const setInTable = (text: string, table: string, name: string, to: unknow
   if (assignsAtRoot(lines, root))
     throw new UnknownSettings(`it sets \`${root}\` other than as a table: write [${root}]`)
   const assignment = `${name} = ${value(to)}`
-  const at = lines.findIndex(({ isCode, line }) => isCode && line.replace(/\s*(#.*)?$/u, "") === `[${table}]`)
+  const at = lines.findIndex(({ isCode, line }) => isCode && isHeaderOf(table, line))
   const all = lines.map(({ line }) => line)
   if (at < 0) {
     const before = text.trimEnd()
@@ -46,7 +52,7 @@ export const setInTable = (text: string, table: string, name: string, to: unknow
   const end = next < 0 ? lines.length : next
   const found = lines.findIndex(
     ({ isCode, line }, index) =>
-      index > at && index < end && isCode && new RegExp(`^\\s*${name}\\s*=`, "u").test(line)
+      index > at && index < end && isCode && new RegExp(`^\\s*"?${name}"?\\s*=`, "u").test(line)
   )
   return (found < 0 ? all.toSpliced(at + 1, 0, assignment) : all.with(found, assignment)).join("\n")
 }

@@ -60,6 +60,21 @@ trusted_hash = "sha256:1"
     assert.strictEqual(withTrust(trusted, key, "sha256:2"), trusted.replace("sha256:1", "sha256:2"))
   })
 
+  it("get no table and no value twice, however the first is written: Codex would not start", () => {
+    const trusted = withTrust("", "/home/a/C#/.codex/hooks.json:pre_tool_use:0:0", "sha256:1")
+    assert.strictEqual(
+      withTrust(trusted, "/home/a/C#/.codex/hooks.json:pre_tool_use:0:0", "sha256:2"),
+      trusted.replace("sha256:1", "sha256:2")
+    )
+    for (const header of ["  [features]", "[ features ] # mine", "[features]\r"])
+      for (const name of ["unified_exec_tty", '  "unified_exec_tty"'])
+        assert.strictEqual(
+          withFeatures(`${header}\n${name} = true\n`),
+          `${header}\nunified_exec_tty = false\n`,
+          JSON.stringify([header, name])
+        )
+  })
+
   it("are not changed in a form that is not understood", () => {
     assert.throws(() => withFeatures("features = { hooks = true }\n"), "write [features]")
     assert.throws(() => withFeatures("features.hooks = true\n"), "write [features]")
