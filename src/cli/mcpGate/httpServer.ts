@@ -1,5 +1,6 @@
 import { Effect, FiberHandle, FiberMap, Fiber, Result, Semaphore } from "effect"
 import { createParser } from "eventsource-parser"
+import { type Dispatcher, Dispatcher1Wrapper, getGlobalDispatcher } from "undici"
 import { reasonOf } from "../../client/ServiceUnreachable.ts"
 import {
   forwardedMessage,
@@ -36,6 +37,13 @@ const NOT_SENT =
 
 /** Statuses by which a server has not executed a request: the client's errors, except one that a proxy sends while it waits for the server. */
 const isRefusal = (status: number): boolean => status >= 400 && status < 500 && status !== 408
+
+/** Methods whose response may take any time: a tool works, or the server waits for something to tell. */
+const SLOW: ReadonlySet<string> = new Set(["tools/call", "tasks/result", "subscriptions/listen"])
+
+/** Without the limits of `fetch`, which gives up a response that begins, or goes on, after five minutes. */
+const withoutTimeouts: Dispatcher.DispatcherComposeInterceptor = (dispatch) => (request, handler) =>
+  dispatch({ ...request, headersTimeout: 0, bodyTimeout: 0 }, handler)
 
 /** Most sessions that may end while a message is confirmed, before it is not sent. */
 const MAX_LOST_SESSIONS = 3
@@ -96,6 +104,8 @@ export const connectHttpServer = Effect.fnUntraced(function* (options: HttpServe
   /** The client's request that began its session. */
   let initialize: RpcRequest | undefined
   const renewal = yield* Semaphore.make(1)
+  /** For slow responses. In the form that Node's own `fetch` takes. */
+  const patient = { dispatcher: new Dispatcher1Wrapper(getGlobalDispatcher().compose(withoutTimeouts)) }
 
   /** Sends an HTTP request, and reads its response. */
   const exchange = <A>(init: RequestInit, read: (response: Response) => Promise<A>) =>
@@ -156,7 +166,7 @@ export const connectHttpServer = Effect.fnUntraced(function* (options: HttpServe
   const listen = Effect.gen(function* () {
     for (let delay = FIRST_DELAY_MILLIS; ; delay = Math.min(delay * 2, MAX_DELAY_MILLIS)) {
       const followed = yield* Effect.result(
-        exchange({ headers: headers() }, async (response) => {
+        exchange({ headers: headers(), ...patient }, async (response) => {
           await (response.ok ? deliver(response) : response.body?.cancel())
           return response.ok
         })
@@ -177,7 +187,13 @@ export const connectHttpServer = Effect.fnUntraced(function* (options: HttpServe
     const all = headers(message)
     for (const [name, value] of Object.entries(additional)) all.set(name, value)
     all.set("content-type", "application/json")
-    const init = { method: "POST", headers: all, body: forwardedMessage(message) }
+    const init = {
+      method: "POST",
+      headers: all,
+      body: forwardedMessage(message),
+      // Others hold up the messages after them.
+      ...(message.kind === "request" && SLOW.has(message.method) ? patient : {})
+    }
     yield* exchange(init, async (response) => {
       session = response.headers.get("mcp-session-id") ?? session
       const { status } = response
