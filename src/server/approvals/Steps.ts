@@ -363,8 +363,8 @@ export class Steps extends Context.Service<
         if (found.session_closed) return isLocked ? yield* sessionClosed : undefined
         if (found.completed) return isLocked ? yield* alreadyCompleted : undefined
         const given = report.claim_id ?? null
-        // The current decision matters unless the agent has received `allow`.
-        const isAllowed = found.last_decision === "allow"
+        // The current decision matters unless the agent has received `allow`, as the holder of the claim has.
+        const isAllowed = found.last_decision === "allow" || found.execution !== null
         if (!isAllowed && !isLocked) return undefined
         const now = yield* clock.now
         const { execution, refusal, transitions } = transitionExecution(

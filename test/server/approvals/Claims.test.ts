@@ -254,6 +254,30 @@ layer(service(), { excludeTestServices: true })("Claims", (it) => {
     })
   )
 
+  it.effect("a rule that rejects now does not prevent the outcome of a claim", () =>
+    Effect.gen(function* () {
+      for (const late of [false, true]) {
+        const { admin, agent, claimed, params, submit } = yield* open
+        const { id } = yield* claimed
+        yield* admin.approvalRules.replace({ payload: { rules: [{ tool: "allowed", effect: "reject" }] } })
+        assert.strictEqual((yield* submit()).decision, "reject")
+        if (late) yield* endLeases(params.id)
+        const report = (claim: { readonly claim_id?: ClaimId }) =>
+          agent.sessions.reportOutcome({ params, payload: { status: "succeeded", ...claim } })
+        assert.strictEqual((yield* Effect.flip(report({})))._tag, "CLAIM_MISMATCH")
+        const outcome = yield* report({ claim_id: id })
+        assert.strictEqual(outcome.late ?? false, late)
+        assert.deepStrictEqual(yield* typesOf(params.id), [
+          "step:governed",
+          "tool:claimed",
+          "step:governed",
+          ...(late ? ["tool:unknown"] : []),
+          "tool:outcome"
+        ])
+      }
+    })
+  )
+
   it.effect("a renewed lease does not end, and a lease that has ended is not renewed", () =>
     Effect.gen(function* () {
       const { agent, claimed, params } = yield* open
