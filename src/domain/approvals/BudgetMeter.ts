@@ -50,6 +50,8 @@ export type BudgetMisfit =
       readonly fault: "missing" | "mistyped" | "negative" | "not_scalar"
     }
   | { readonly why: "too_many_counters" }
+  /** The step was saved before, and another rule decided it. */
+  | { readonly why: "not_counted" }
 
 /** Either all budgets fit, with the use of each, or the first that does not fit. */
 export type BudgetJudgement =
@@ -65,11 +67,16 @@ export interface BudgetMeter {
   ) => BudgetJudgement
 }
 
-/**
- * Every step fits. For steps that were decided before, which are counted already and must not be rejected because of that, and for rules
- * without a history.
- */
+/** Every step fits: for rules without a history. */
 export const fitsBudgets: BudgetMeter = { judge: () => ({ spends: [] }) }
+
+/**
+ * For a saved step, which is not counted again. It fits the budgets of the rule that decided it: there it is counted already. No other rule
+ * with budgets allows it, so that a rule below which rejects it now is reached.
+ */
+export const savedBudgets = ({ rule_id }: { readonly rule_id: RuleId | null }): BudgetMeter => ({
+  judge: (id) => (id === rule_id ? { spends: [] } : { misfit: { why: "not_counted" } })
+})
 
 /** The use of a counter. `unknown`: it must be read first. `limit_reached`: it would be a new one, and the organization has too many. */
 export type CounterUse = BudgetUse | "unknown" | "limit_reached"

@@ -17,7 +17,7 @@ import {
   type SessionOfAnotherKey,
   type StepNotAllowed
 } from "../../api/Problems.ts"
-import { fitsBudgets } from "../../domain/approvals/BudgetMeter.ts"
+import { savedBudgets } from "../../domain/approvals/BudgetMeter.ts"
 import type { Claim } from "../../domain/approvals/AgentSession.ts"
 import {
   DEFAULT_LEASE_SECONDS,
@@ -196,7 +196,7 @@ export class Claims extends Context.Service<
         if (!isLocked && list.revision !== found.rules_revision) return undefined
         const stored = readArguments(sql, org_id, key.session_id, key.step_id)
         const step = { ...found, arguments: list.compiled.readsArguments ? yield* stored : undefined }
-        const ruling = list.compiled.evaluate(step, fitsBudgets)
+        const ruling = list.compiled.evaluate(step, savedBudgets(step))
         const now = yield* clock.now
         const saved = yield* withoutPassedWindows(key, found, isLocked, now)
         if (saved === undefined) return undefined

@@ -10,8 +10,8 @@ import {
 } from "../../api/Problems.ts"
 import { ApprovalRule, type RuleTarget, type Ruling } from "../../domain/approvals/ApprovalRule.ts"
 import type { AuditEntry } from "../../domain/identity/AuditEntry.ts"
-import { fitsBudgets } from "../../domain/approvals/BudgetMeter.ts"
-import type { OrgId } from "../../domain/Ids.ts"
+import { savedBudgets } from "../../domain/approvals/BudgetMeter.ts"
+import type { OrgId, RuleId } from "../../domain/Ids.ts"
 import { TimestampFromDate } from "../../domain/Time.ts"
 import { Audit, type Author } from "../identity/Audit.ts"
 import { dieOnDatabaseError } from "../store/databaseErrors.ts"
@@ -49,7 +49,7 @@ export class Rules extends Context.Service<
     /** Evaluates the current rules for a saved step. Takes its arguments only if a rule has conditions. */
     readonly evaluate: (
       org_id: OrgId,
-      step: RuleTarget,
+      step: RuleTarget & { readonly rule_id: RuleId | null },
       stepArguments: Effect.Effect<Schema.Json | undefined>
     ) => Effect.Effect<Ruling>
     /** Completes, checks and compiles rules exactly as `replace` does, without storing them. */
@@ -220,7 +220,7 @@ export class Rules extends Context.Service<
               task_id: step.task_id,
               arguments: compiled.readsArguments ? yield* stepArguments : undefined
             },
-            fitsBudgets
+            savedBudgets(step)
           )
         }),
         prepare: Effect.fn("Rules.prepare")(function* (org_id, given) {

@@ -5,7 +5,7 @@ import { Authorized } from "../../api/Authorization.ts"
 import { notFound } from "../../api/notFound.ts"
 import type { InvalidRequest, NotFound } from "../../api/Problems.ts"
 import type { GovernedStep, StepOutcome } from "../../domain/approvals/AgentSession.ts"
-import { fitsBudgets } from "../../domain/approvals/BudgetMeter.ts"
+import { savedBudgets } from "../../domain/approvals/BudgetMeter.ts"
 import { transition as transitionExecution } from "../../domain/approvals/Execution.ts"
 import type { ExecutionRecord } from "../../domain/approvals/Execution.ts"
 import { executionEvents, stepGovernedEvent, toolOutcomeEvent } from "../../domain/approvals/SessionEvent.ts"
@@ -290,9 +290,9 @@ export class Steps extends Context.Service<
         if (!isLocked && list.revision !== found.rules_revision) return undefined
         const saved = yield* withoutPassedWindows(key, found, isLocked, now)
         if (saved === undefined) return undefined
-        // The digests are equal, so these are the arguments of the saved step. It is counted already.
+        // The digests are equal, so these are the arguments of the saved step.
         const input = { ...saved, arguments: step.arguments }
-        const ruling = list.compiled.evaluate(input, fitsBudgets)
+        const ruling = list.compiled.evaluate(input, savedBudgets(saved))
         const decided = currentDecision(saved, yield* approvalOf(org_id, saved), ruling)
         const answer = yield* withMessages(org_id, saved, decided, after_message)
         if (answer.decision === "allow") {

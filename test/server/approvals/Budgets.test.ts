@@ -193,6 +193,47 @@ layer(service(), { excludeTestServices: true })("Budgets", (it) => {
     })
   )
 
+  it.effect("a rule that rejects now overrides what another rule than the one with the budget allowed", () =>
+    Effect.gen(function* () {
+      const { admin, agent, countersign, organization, session_id, submit } = yield* team("overridden", [
+        { tool: "pay", effect: "allow", budget: { per: "session", window_seconds: HOUR, count: 1 } },
+        { tool: "pay", effect: "require_approval", when: [{ pointer: "/ask", op: "equals", value: true }] },
+        { tool: "pay", effect: "allow" }
+      ])
+      const again = (step_id: string, ask: boolean) => submit({ ask }, { step_id })
+      assert.strictEqual((yield* again("counted", true)).decision, "allow")
+      const asked = yield* again("asked", true)
+      assert.strictEqual((yield* again("allowed", false)).decision, "allow")
+      const reviewer = yield* countersign.client({ preset: "reviewer" }, organization)
+      yield* reviewer.approvals.decide({
+        params: { id: asked.approval_id ?? assert.fail("it waits") },
+        payload: { decision: "approve" }
+      })
+      const { rules } = yield* admin.approvalRules.get({})
+      const [budgeted] = rules
+      if (budgeted === undefined) return assert.fail("there are three")
+      const stopped = yield* admin.approvalRules.replace({
+        payload: { rules: [budgeted, { tool: "pay", effect: "reject", reason: "Stop" }] }
+      })
+      const paramsOf = (step_id: string) => ({ id: session_id, step_id: StepId.make(step_id) })
+      const payload = { status: "succeeded" as const }
+      // Its agent has not received the approval.
+      const report = agent.sessions.reportOutcome({ params: paramsOf("asked"), payload })
+      assert.strictEqual((yield* Effect.flip(report))._tag, "STEP_NOT_ALLOWED")
+      for (const step_id of ["asked", "allowed"]) {
+        const claim = agent.sessions.claim({ params: paramsOf(step_id), payload: {} })
+        assert.strictEqual((yield* Effect.flip(claim))._tag, "STEP_NOT_ALLOWED", step_id)
+        assert.deepInclude(yield* again(step_id, step_id === "asked"), {
+          decision: "reject",
+          rule_id: stopped.rules[1]?.id ?? assert.fail("there are two"),
+          reason: "Stop (rule 2) (rule 1 does not allow it: its budget does not count this step)"
+        })
+      }
+      // Its own rule still allows it.
+      assert.isDefined((yield* submit({ ask: true }, { step_id: "counted", claim: true })).claim)
+    })
+  )
+
   it.effect(
     "beyond the limit of counters a step that needs another one does not fit, and the others go on",
     () =>

@@ -55,6 +55,7 @@ export const explainMisfit = (number: number, misfit: BudgetMisfit): string =>
 const describeMisfit = (misfit: BudgetMisfit): string => {
   if (misfit.why === "value") return `${shortPointer(misfit.pointer)} ${misfitTexts[misfit.fault]}`
   if (misfit.why === "too_many_counters") return "this organization has too many different budgets in use"
+  if (misfit.why === "not_counted") return "its budget does not count this step"
   const { amount, budget, exceeded } = misfit
   const place = `its budget ${describeScope(budget)} in ${describeWindow(budget.window_seconds)}`
   if (exceeded.limit === "count") return `${place} is used up: ${exceeded.used} of ${budget.count} steps`
