@@ -304,7 +304,7 @@ const make = Effect.gen(function* () {
     return `The outcome of ${event.tool} was not recorded: ${textOf(recorded.failure)}`
   })
 
-  /** Closes the agent session, unless a call waits: the coding agent's session can be resumed, as a deferred run is. */
+  /** Closes the agent session, unless a call waits or was approved since: the coding agent's session can be resumed, as a deferred run is. */
   const end = Effect.fnUntraced(function* (event: HookEnd) {
     const principal = yield* Authorized("sessions.write")
     const session_id = yield* findOpen(principal, event.session)

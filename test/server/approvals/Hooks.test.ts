@@ -180,6 +180,28 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("HTTP hoo
     })
   )
 
+  it.effect(
+    "keep a session open at its end for a call that waits or is approved, not for a rejected one",
+    () =>
+      Effect.gen(function* () {
+        const { post, run, sessions } = yield* codingAgent("http ends")
+        yield* Effect.promise(async () => {
+          for (const [decision, status] of [
+            ["approve", "open"],
+            ["reject", "closed"]
+          ] as const) {
+            const of = { session_id: `ends after ${decision}` }
+            await post(call("refund", of), { query: "wait_seconds=0" })
+            await run.decide(decision, "refund")
+            await post(ended({ ...claudeCode2, ...of }))
+            const session = (await sessions()).at(-1)
+            const metadata = { coding_agent: "claude-code", coding_session: of.session_id }
+            assert.deepInclude(session, { status, metadata })
+          }
+        })
+      })
+  )
+
   it.effect("pass a reviewer's question to the model once, and wait on when it calls again", () =>
     Effect.gen(function* () {
       const { post, run } = yield* codingAgent("http asked")

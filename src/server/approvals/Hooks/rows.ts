@@ -190,16 +190,19 @@ export const forgetDeferred = (sql: SqlClient.SqlClient, org_id: OrgId, session_
 
 const waitingRows = rowsOf(Schema.Struct({ waits: Schema.Boolean }))
 
-/** Whether a call of the session waits for a person. */
+/** Whether a call of the session waits for a person, or for the next call with its content, which gets the approval. */
 export const hasWaitingCalls = (sql: SqlClient.SqlClient, org_id: OrgId, session_id: SessionId) =>
   Effect.map(
     waitingRows.first(sql`
       SELECT EXISTS (
         SELECT 1
         FROM coding_calls
+          JOIN governed_steps USING (org_id, session_id, step_id)
+          JOIN approvals USING (org_id, approval_id)
         WHERE org_id = ${org_id}
-          AND session_id = ${session_id}
+          AND coding_calls.session_id = ${session_id}
           AND waiting
+          AND (status = 'pending' OR outcome = 'allow')
       ) AS waits
     `),
     (row) => row?.waits ?? false
