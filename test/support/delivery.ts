@@ -138,7 +138,11 @@ export const startDispatcher = Effect.fnUntraced(function* (
   }
   const channels = new Map([[channel.name, channel]])
   const limits = { ...defaultSlots, ...slots }
-  const dispatcher = yield* makeDispatcher(channels, shards, limits, 10_000, yield* Clock.Clock)
+  const dueClock = yield* Clock.Clock
+  const dispatcher = yield* makeDispatcher(channels, shards, limits, 10_000, {
+    dueClock,
+    storeMillis: () => dueClock.currentTimeMillisUnsafe()
+  })
   const regain = () => void owned.set(0, { ...ownedShard(0), epoch: 2 })
   return { dispatcher, lease, owned, regain, shards }
 })

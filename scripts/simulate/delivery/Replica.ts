@@ -99,7 +99,8 @@ export class Replica {
                   modelDeliveryStore(model, this.#engineClient, () => monotonicMillis(host.clock))
                 ),
                 wakeups: this.#wakeups(listener),
-                dueClock: host.clock
+                dueClock: host.clock,
+                storeMillis: () => host.clock.currentTimeMillisUnsafe()
               },
               { slots: world.plan.slots }
             )

@@ -242,7 +242,8 @@ const make = Effect.fnUntraced(function* (
       shardStore: makeShardStore(leases, SecureRandom.uuidV7Unsafe(), clustered),
       store: clustered ? makeClusterDeliveryStore(sql, storeClock) : makeDeliveryStore(sql, storeClock),
       wakeups,
-      dueClock: storeClock.clock
+      dueClock: storeClock.clock,
+      storeMillis: storeClock.millisUnsafe
     },
     options
   )

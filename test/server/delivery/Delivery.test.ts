@@ -1,5 +1,5 @@
 import { assert, describe } from "@effect/vitest"
-import { Deferred, Effect, Fiber, Queue } from "effect"
+import { Clock, Deferred, Effect, Fiber, Queue } from "effect"
 import { SqlClient } from "effect/sql"
 import type { AttemptOutcome } from "../../../src/domain/delivery/DeliveryState.ts"
 import { DeliveryId, EventId } from "../../../src/domain/Ids.ts"
@@ -25,6 +25,7 @@ import {
   withEngine
 } from "../../support/delivery.ts"
 import { eventually, waitForBlockedStatements } from "../../support/eventually.ts"
+import { machineClock } from "../../support/machineClock.ts"
 
 describe("Delivery", () => {
   testWithDatabase("a delivery is sent once its transaction commits, and never if it rolls back", () =>
@@ -49,6 +50,30 @@ describe("Delivery", () => {
         assert.strictEqual(yield* queueLength, 0)
         assert.lengthOf(yield* delivery.list(to.org_id, to.destination_id), 1)
       }).pipe(withEngine([channel]))
+    })
+  )
+
+  testWithDatabase("the log of a machine whose clock is an hour ahead has the database's times", () =>
+    Effect.gen(function* () {
+      const { ahead, clock } = machineClock()
+      ahead.ofDay = 3_600_000
+      const policy = quickPolicy()
+      const { channel } = yield* respondingChannel(policy, (_, nth) => (nth === 1 ? failing : delivered))
+      yield* Effect.gen(function* () {
+        const delivery = yield* Delivery
+        const to = yield* newDestination
+        yield* publish(to)
+        const [record] = yield* awaitRecords(to, allHaveStatus("delivered"))
+        const { attempt_log } = yield* delivery.get(to.org_id, to.destination_id, recordId(record))
+        assert.lengthOf(attempt_log, 2)
+        const { created_at, finished_at } = record ?? assert.fail("it was sent")
+        const times = [
+          finished_at ?? assert.fail("it has ended"),
+          ...attempt_log.map((one) => one.started_at)
+        ]
+        for (const at of times)
+          assert.isBelow(Math.abs(at.epochMilliseconds - created_at.epochMilliseconds), 1_800_000)
+      }).pipe(withEngine([channel]), Effect.provideService(Clock.Clock, clock))
     })
   )
 

@@ -4,30 +4,13 @@ import { SqlClient, type SqlError } from "effect/sql"
 import { processClock } from "../../../src/server/concurrency/processClock.ts"
 import { StoreClock } from "../../../src/server/store/StoreClock.ts"
 import { eventually } from "../../support/eventually.ts"
+import { machineClock } from "../../support/machineClock.ts"
 import { TestDatabase } from "../../support/postgres.ts"
 
 const HOUR = 3_600_000
 
 /** The service's time agrees with the database's within this many milliseconds on a busy machine. */
 const TOLERANCE = 1_000
-
-/** The process's clocks, whose time of day and monotonic time a test sets apart. */
-const machineClock = () => {
-  const ahead = { ofDay: 0, monotonic: 0 }
-  const nanos = () => BigInt(ahead.monotonic) * 1_000_000n
-  const millis = () => processClock.currentTimeMillisUnsafe() + ahead.ofDay
-  const monotonic = () => processClock.monotonicTimeNanosUnsafe() + nanos()
-  const clock: Clock.Clock = {
-    currentTimeMillisUnsafe: millis,
-    currentTimeMillis: Effect.sync(millis),
-    currentTimeNanosUnsafe: () => BigInt(millis()) * 1_000_000n,
-    currentTimeNanos: Effect.sync(() => BigInt(millis()) * 1_000_000n),
-    monotonicTimeNanosUnsafe: monotonic,
-    monotonicTimeNanos: Effect.sync(monotonic),
-    sleep: (duration) => processClock.sleep(duration)
-  }
-  return { ahead, clock }
-}
 
 /** The service's time on a machine with these clocks. */
 const startStoreClock = (

@@ -33,7 +33,7 @@ export interface AttemptResult {
   readonly lane: Lane
   readonly delivery: QueuedDelivery
   readonly outcome: AttemptOutcome
-  /** When sending began, in milliseconds since the epoch. */
+  /** When sending began, by the store's time, in milliseconds since the epoch. */
   readonly startedAt: number
   readonly durationMillis: number
 }
@@ -70,11 +70,11 @@ export type Fork = <A, E extends SqlError.SqlError | AttemptHeld>(
  * This runs for every delivery, so each of the two steps is a single fiber, and the code after them is a plain
  * observer: no fiber spans both, and no step races a timer.
  *
- * The lease and all time-outs are on the process's clock; the time in the log is on the clock of due times.
+ * The lease and all time-outs are on the process's clock; the time in the log is the store's, `storeMillis`.
  */
 export const makeAttempt = (
   clock: Clock.Clock,
-  dueClock: Clock.Clock,
+  storeMillis: () => number,
   shards: Pick<Shards, "canStart">,
   timers: TimerWheel,
   fork: Fork,
@@ -86,7 +86,7 @@ export const makeAttempt = (
     // back.
     if (!shards.canStart(lane.owned, before)) return requeue(lane, delivery)
     if (!admit(lane, delivery)) return
-    const startedAt = dueClock.currentTimeMillisUnsafe()
+    const startedAt = storeMillis()
     let overdue = false
     const fiber = fork(Effect.suspend(() => sending(before)))
     const endAfter = (turns: number) => {

@@ -131,14 +131,14 @@ export interface Dispatcher {
  *     └── nothing due: parked until its time, or dropped from memory; the timer or the sweep makes it ready again
  * ```
  *
- * Due times, cooldowns and expiry are on `dueClock`; leases and time-outs are on the process's clock.
+ * Due times, cooldowns and expiry are on `dueClock`; leases and time-outs are on the process's clock; the times of the log are `storeMillis`.
  */
 export const makeDispatcher = (
   channels: ReadonlyMap<string, Channel>,
   shards: Shards,
   options: SlotOptions,
   horizonMillis: number,
-  dueClock: Clock.Clock
+  { dueClock, storeMillis }: { readonly dueClock: Clock.Clock; readonly storeMillis: () => number }
 ): Effect.Effect<Dispatcher, never, Scope.Scope> =>
   Effect.gen(function* () {
     const clock = yield* Clock.Clock
@@ -201,7 +201,7 @@ export const makeDispatcher = (
     /** Fails a delivery without an attempt. This takes no slot and does not count for or against its destination. */
     const expire = (lane: Lane, delivery: QueuedDelivery): void => {
       checkOut(lane, delivery)
-      const startedAt = dueClock.currentTimeMillisUnsafe()
+      const startedAt = storeMillis()
       publish({ lane, delivery, outcome: expired, startedAt, durationMillis: 0 })
     }
 
@@ -355,7 +355,7 @@ export const makeDispatcher = (
       return hold === undefined
     }
 
-    const attempt = makeAttempt(clock, dueClock, shards, yield* makeTimerWheel, fork, {
+    const attempt = makeAttempt(clock, storeMillis, shards, yield* makeTimerWheel, fork, {
       admit,
       admitNetwork,
       held: (lane, delivery) => {

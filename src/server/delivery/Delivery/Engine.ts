@@ -39,6 +39,8 @@ export interface EngineDependencies {
   readonly wakeups: Wakeups
   /** The clock of due times, cooldowns and expiry. Leases and time-outs are on the clock of the current fiber. */
   readonly dueClock: Clock.Clock
+  /** The time in the log, in milliseconds since the epoch: the database's, which a machine whose clock is wrong does not change. */
+  readonly storeMillis: () => number
 }
 
 /** The engine in one replica: it holds leases, reads the queue, sends, and records results. */
@@ -59,7 +61,7 @@ export interface Engine {
 /** Reads and sends nothing before `start`. */
 export const makeEngine = Effect.fnUntraced(function* (
   channels: ReadonlyMap<string, Channel>,
-  { dueClock, shardStore, store, wakeups }: EngineDependencies,
+  { dueClock, shardStore, store, storeMillis, wakeups }: EngineDependencies,
   options: EngineOptions
 ): Effect.fn.Return<Engine, never, Scope.Scope> {
   const clock = yield* Clock.Clock
@@ -67,7 +69,10 @@ export const makeEngine = Effect.fnUntraced(function* (
   const reading = { ...defaultReader, ...options.reader }
   const slots = { ...defaultSlots, ...options.slots }
   const shards = makeShards(shardStore, clock, lease)
-  const dispatcher = yield* makeDispatcher(channels, shards, slots, horizonMillis(reading), dueClock)
+  const dispatcher = yield* makeDispatcher(channels, shards, slots, horizonMillis(reading), {
+    dueClock,
+    storeMillis
+  })
   const reader = yield* makeReader(store, dueClock, shards, dispatcher, reading)
   const health = makeHealthWriter(store, dispatcher)
   const progress = makeWorkerProgress(clock)

@@ -49,7 +49,7 @@ const attempt = Effect.fnUntraced(function* (
   }
   const start = makeAttempt(
     clock,
-    clock,
+    () => clock.currentTimeMillisUnsafe(),
     { canStart: (_: unknown, now: number) => canStart(now) },
     wheel ?? (yield* makeTimerWheel),
     fork,
