@@ -37,6 +37,7 @@ import { insertProposal, proposalBytes } from "./proposalRows.ts"
 import {
   createGrant,
   type GrantRefusal,
+  isGrantOf,
   type PreparedGrant,
   prepareGrant,
   requireOnePerson
@@ -194,7 +195,9 @@ export class Approvals extends Context.Service<
             requireOnePerson(decided),
             isDecided
               ? createGrant({ sql, audit, usage }, principal, decided, grant, now)
-              : findGrantOfApproval(sql, principal.org_id, id, now)
+              : Effect.map(findGrantOfApproval(sql, principal.org_id, id, now), (found) =>
+                  found !== undefined && isGrantOf(grant, found) ? found : undefined
+                )
           )
 
       const decideMany = makeDecideMany({
@@ -236,7 +239,7 @@ export class Approvals extends Context.Service<
               : Effect.undefined
           )
           if (refusal !== null) return yield* refused(refusal, approval)
-          // A decision that was made before without a grant gets none later.
+          // A decision that was made before without a grant, or with another one, gets none later.
           if (grantOf !== undefined && grant === undefined) return yield* refused("AlreadyDecided", approval)
           yield* reviews.check(principal.org_id, approval.tool)
           return { ...approval, ...(grant === undefined ? {} : { grant }) }

@@ -75,6 +75,33 @@ const audits = Effect.fnUntraced(function* (target_id: string) {
 })
 
 layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("Grants", (it) => {
+  it.effect("a repeated decision gets the same grant, and one with another grant is refused", () =>
+    Effect.gen(function* () {
+      const { reviewer, submit } = yield* team("repeated decision")
+      const atMost = (value: number) => [{ pointer: "/amount", op: "at_most" as const, value }]
+      const small: NewGrant = { scope: "condition", when: atMost(20), max_uses: 2, lasts_seconds: 60 }
+      const cases: ReadonlyArray<readonly [NewGrant, ReadonlyArray<NewGrant>]> = [
+        [
+          { scope: "arguments" },
+          [{ scope: "tool" }, { scope: "arguments", max_uses: 1 }, { scope: "arguments", lasts_seconds: 60 }]
+        ],
+        [small, [{ ...small, when: atMost(10) }]]
+      ]
+      for (const [made, others] of cases) {
+        const { approval_id } = yield* submit({ amount: 5 })
+        const id = approval_id ?? assert.fail("the step waits")
+        const decide = (grant: NewGrant) =>
+          reviewer.approvals.decide({ params: { id }, payload: { decision: "approve", grant } })
+        const { grant } = yield* decide(made)
+        for (const other of others)
+          assert.strictEqual((yield* Effect.flip(decide(other)))._tag, "APPROVAL_ALREADY_DECIDED")
+        assert.deepStrictEqual((yield* decide(made)).grant, grant)
+        yield* reviewer.grants.revoke({ params: { id: grant?.grant_id ?? assert.fail("a grant was made") } })
+        assert.strictEqual((yield* decide(made)).grant?.status, "revoked")
+      }
+    })
+  )
+
   it.effect("a grant for these very arguments allows equal ones only, and each step shows it", () =>
     Effect.gen(function* () {
       const { decisionOf, grantFor, reviewer, session_id, submit } = yield* team("arguments")

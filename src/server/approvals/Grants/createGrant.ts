@@ -1,4 +1,4 @@
-import { DateTime, Effect, type Schema } from "effect"
+import { DateTime, Effect, Schema } from "effect"
 import type { SqlClient } from "effect/sql"
 import type { NewGrant } from "../../../api/Grants.ts"
 import { GrantNotAllowed, InvalidRequest, LimitReached } from "../../../api/Problems.ts"
@@ -12,6 +12,7 @@ import {
   MAX_ORGANIZATION_GRANTS,
   MAX_SESSION_GRANTS
 } from "../../../domain/approvals/Grant.ts"
+import { RuleCondition } from "../../../domain/approvals/RuleCondition.ts"
 import { approvalsRequired, DEFAULT_QUORUM } from "../../../domain/approvals/Quorum.ts"
 import { describeFirst } from "../../../domain/describeIssue.ts"
 import { GrantId } from "../../../domain/Ids.ts"
@@ -112,9 +113,9 @@ export const createGrant = Effect.fnUntraced(function* (
     return yield* limitReached("organization", limits.organization)
   }
   const conditionsText = JSON.stringify(request.when ?? [])
-  const expires_at = DateTime.add(now, { seconds: request.lasts_seconds ?? DEFAULT_GRANT_SECONDS })
+  const expires_at = expiryOf(request, now)
   const grant_id = yield* GrantId.generate
-  const max_uses = request.max_uses ?? null
+  const max_uses = usesOf(request)
   yield* Effect.orDie(
     insertGrant(sql, {
       org_id,
@@ -149,6 +150,20 @@ export const createGrant = Effect.fnUntraced(function* (
   const created = yield* findGrant(sql, org_id, grant_id, now)
   return created ?? (yield* Effect.die(new Error("A grant must exist after it was inserted")))
 })
+
+const expiryOf = ({ lasts_seconds = DEFAULT_GRANT_SECONDS }: NewGrant, created_at: Timestamp): Timestamp =>
+  DateTime.add(created_at, { seconds: lasts_seconds })
+
+const usesOf = ({ max_uses = null }: NewGrant): number | null => max_uses
+
+const areSameConditions = Schema.toEquivalence(Schema.Array(RuleCondition))
+
+/** Whether a grant is one that this request would have made: allowing the same, as often and as long. */
+export const isGrantOf = ({ request }: PreparedGrant, grant: Grant): boolean =>
+  grant.scope === request.scope &&
+  grant.max_uses === usesOf(request) &&
+  DateTime.Equivalence(grant.expires_at, expiryOf(request, grant.created_at)) &&
+  areSameConditions(grant.when, request.when ?? [])
 
 /** The digest of the content of a step, apart from its id. */
 export const contentDigest = (
