@@ -244,7 +244,7 @@ export class AgentSessionsApi extends HttpApiGroup.make("sessions")
             "The session must belong to the key: see `SESSION_OF_ANOTHER_KEY`.",
             "Idempotent: the same step sent again returns its current decision. With a different tool, action class or arguments it fails with 409 `STEP_MISMATCH`.",
             "With `wait_seconds`, the request waits for the decision of a step that is pending, and is answered as soon as it is made, or a reviewer sends a message. If the time is over, the decision is still `pending`: send the request again. Many proxies end a request after 60 seconds.",
-            "With `claim`, an allowed step is claimed for this caller alone, at no further cost. A step that is claimed gets no further `allow`: repeating it fails with 409 `STEP_ALREADY_CLAIMED`, unless the rules reject it now.",
+            "With `claim`, an allowed step is claimed for this caller alone, at no further cost. A step that is claimed gets no further `allow`: repeating it fails with 409 `STEP_ALREADY_CLAIMED`, unless the rules reject it now. After a person has allowed another attempt, it gets `allow` until that attempt is claimed: claim the step before you execute it.",
             "Body limit: 4 MiB."
           ].join(" ")
         })

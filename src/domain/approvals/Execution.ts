@@ -30,7 +30,8 @@ export const Resolution = documentedEnum({
   succeeded: "The step was executed and succeeded.",
   failed: "The step was executed and failed.",
   not_executed: "The step was not executed, and must not be. Its outcome is `failed`.",
-  retry: "The step may be executed once more. The next claim gets the next attempt."
+  retry:
+    "The step may be executed once more. The next claim gets the next attempt. Until then requests without `claim` get `allow`: claim the step before you execute it."
 })
 export type Resolution = typeof Resolution.Type
 

@@ -89,7 +89,7 @@ export class Steps extends Context.Service<
      * Allows or rejects a step by the organization's rules, or makes it wait for an approval. A step has one approval however often and
      * concurrently it is requested. Repeating the call resumes the step: it returns the current decision, for which the rules are
      * evaluated again, because a rule that rejects now overrides an approval. With `claim`, an allowed step is claimed in the same statement;
-     * a step that is claimed gets no further `allow`.
+     * a step that is claimed gets no further `allow`, until a person allows another attempt.
      */
     readonly check: (
       session_id: SessionId,
