@@ -8,7 +8,7 @@
 import { spawn } from "node:child_process"
 import { existsSync } from "node:fs"
 import nodeModule from "node:module"
-import { dirname, join } from "node:path"
+import { join } from "node:path"
 import { fileURLToPath, pathToFileURL } from "node:url"
 import { nodeFlags } from "./nodeFlags.js"
 import { installedNode, isNewEnough, setup, SetupFailed } from "./setup.js"
@@ -51,7 +51,7 @@ if (isCheckout) {
 }
 
 /** Compiled code is kept in the checkout, never in a directory that other accounts can write to. */
-const compileCache = bundle === undefined ? undefined : join(dirname(bundle), "..", "..", "compiled")
+const compileCache = bundle === undefined ? undefined : join(root, "node_modules", ".cache", "countersign")
 
 const entry = isCheckout ? (bundle ?? source) : join(root, "dist", "main.js")
 if (isNewEnough(process.version)) {

@@ -207,7 +207,7 @@ const packageFolders = () =>
     .map((directory) => join(directory, "node_modules"))
     .filter((folder) => existsSync(folder))
 
-/** Removes the source maps of the packages in a folder (47 MB). Those of the bundled service are in its `.cache`, and stay. */
+/** Removes the source maps of the packages in a folder (47 MB). What other programs keep in its `.cache` stays. */
 export const removeSourceMaps = (modules) => {
   const packages = foldersIn(modules).filter((folder) => basename(folder) !== ".cache")
   for (const file of packages.flatMap(filesBelow)) if (/\.[cm]?[jt]s\.map$/.test(file)) rmSync(file)
@@ -357,8 +357,11 @@ const buildConsole = () => {
   })
 }
 
-/** Bundles of the command line, in a folder each, named by their sources' digest. */
-const bundles = join(root, "node_modules", ".cache", "countersign", "bundles")
+/**
+ * Bundles of the command line, in a folder each, named by their sources' digest. They are not in node_modules, which `npm ci` removes: a
+ * running service loads parts of its bundle as it needs them.
+ */
+const bundles = join(root, ".bundles")
 
 /** Bundles that are kept: a running service of an earlier one may still load a part of it. */
 const KEPT_BUNDLES = 4

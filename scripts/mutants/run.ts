@@ -12,7 +12,7 @@ import { mutate, type Mutant, root } from "./list.ts"
 const TIMEOUT_MILLIS = 600_000
 
 /** What a copy does without. */
-const NOT_COPIED = new Set([".git", ".console", "coverage", "dist", "node_modules"])
+const NOT_COPIED = new Set([".git", ".bundles", ".console", "coverage", "dist", "node_modules"])
 
 const copyCheckout = (directory: string): void => {
   cpSync(root, directory, {

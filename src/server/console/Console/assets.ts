@@ -23,7 +23,7 @@ const here = path.dirname(fileURLToPath(import.meta.url))
 
 /** The folders of a checkout that can contain this module: that of its source, and that of the bundles of `scripts/setup.js`. */
 const SOURCE = path.join("src", "server", "console", "Console")
-const BUNDLES = path.join("node_modules", ".cache", "countersign", "bundles")
+const BUNDLES = ".bundles"
 
 /** The root of the checkout whose source or bundle is in this folder; undefined in the published package. */
 const checkoutOf = (folder: string): string | undefined => {

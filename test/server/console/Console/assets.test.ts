@@ -8,7 +8,7 @@ describe("buildDirectories", () => {
   it("a checkout's console is found from the source and from the bundle that npm start runs", () => {
     for (const folder of [
       path.join("src", "server", "console", "Console"),
-      path.join("node_modules", ".cache", "countersign", "bundles", "8caf276f6e390885")
+      path.join(".bundles", "8caf276f6e390885")
     ]) {
       assert.deepStrictEqual(buildDirectories(path.join(root, folder)), [path.join(root, ".console")])
     }
