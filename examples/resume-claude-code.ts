@@ -5,7 +5,9 @@
 import { connect } from "countersign/connect"
 import { memorySeen, nodeHandler } from "countersign/webhook"
 import { spawn } from "node:child_process"
+import { realpathSync } from "node:fs"
 import { createServer } from "node:http"
+import { join, sep } from "node:path"
 
 const secret = process.env["COUNTERSIGN_SECRET"]
 const key = process.env["COUNTERSIGN_KEY"]
@@ -17,17 +19,48 @@ const countersign = connect({ url: process.env["COUNTERSIGN_URL"] ?? "http://127
 const port = Number(process.env["RECEIVER_PORT"] ?? 4000)
 const [program = "claude", ...before] = (process.env["CLAUDE"] ?? "claude").split(" ")
 
+/** Runs are resumed in this directory and below it. Whoever may open a session chooses the directory that its metadata name. */
+const root = realpathSync(process.env["AGENT_DIRECTORY"] ?? process.cwd())
+
+/** What Claude Code calls a session. Another text could be an option of the program. */
+const CODING_SESSION = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
+
+/** The resumed runs that have not ended, by their session, and whether a decision was made since they began. */
+const running = new Map<string, boolean>()
+
+/** Resumes a run once at a time: two processes must not write one transcript. */
+const start = (session: string, cwd: string): void => {
+  if (running.has(session)) {
+    running.set(session, true)
+    return console.log(`${session} is resumed again after its run`)
+  }
+  running.set(session, false)
+  console.log(`resuming ${session}`)
+  // Pass the permission mode of the first run again, if it had one: it is not kept.
+  spawn(program, [...before, "-p", "--resume", session, "--output-format", "json"], {
+    cwd,
+    stdio: ["ignore", "inherit", "inherit"]
+  })
+    .on("error", (error) => console.error(`${program}: ${error.message}`))
+    .on("close", () => {
+      const again = running.get(session)
+      running.delete(session)
+      if (again === true) start(session, cwd)
+    })
+}
+
 /** Resumes the run of an agent session, in the directory in which it began. */
 const resume = async (id: string): Promise<void> => {
-  const { metadata } = await countersign.sessions.get({ params: { id } })
+  const { metadata, status } = await countersign.sessions.get({ params: { id } })
   const { coding_agent, coding_session, deferred, directory }: Record<string, unknown> = { ...metadata }
-  if (coding_agent !== "claude-code" || deferred !== true || typeof coding_session !== "string") return
-  console.log(`resuming ${coding_session}`)
-  // Pass the permission mode of the first run again, if it had one: it is not kept.
-  spawn(program, [...before, "-p", "--resume", coding_session, "--output-format", "json"], {
-    cwd: typeof directory === "string" ? directory : process.cwd(),
-    stdio: ["ignore", "inherit", "inherit"]
-  }).on("error", (error) => console.error(`${program}: ${error.message}`))
+  // A closed session has nothing to go on with: closing it is what expired its approval.
+  if (coding_agent !== "claude-code" || deferred !== true || status !== "open") return
+  if (typeof coding_session !== "string" || !CODING_SESSION.test(coding_session))
+    return console.warn(`not resumed: the session of ${id} is none of Claude Code`)
+  const cwd = typeof directory === "string" ? realpathSync(directory) : root
+  if (cwd !== root && !cwd.startsWith(join(root, sep)))
+    return console.warn(`not resumed: the directory of ${id} is outside ${root}`)
+  start(coding_session, cwd)
 }
 
 const receive = nodeHandler({
