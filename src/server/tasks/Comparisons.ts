@@ -30,7 +30,14 @@ import { dieOnDatabaseError } from "../store/databaseErrors.ts"
 import { atomic } from "../store/transaction.ts"
 import type { Page } from "../store/Pagination.ts"
 import { StoreClock } from "../store/StoreClock.ts"
-import { checkAhead, countAhead, requireApart, toBenchmark, versionsKey } from "./Comparisons/benchmarks.ts"
+import {
+  checkAhead,
+  countAhead,
+  lockBenchmark,
+  requireApart,
+  toBenchmark,
+  versionsKey
+} from "./Comparisons/benchmarks.ts"
 import { budgetFaults, repeated } from "./Comparisons/budgetFaults.ts"
 import {
   cancelComparison,
@@ -181,7 +188,7 @@ export class Comparisons extends Context.Service<
                 candidate.provider === undefined ? task.provider : withProviderDefaults(candidate.provider)
               const live = yield* getRelease(sql, org_id, task.live_release_id)
               const compared =
-                hold_out.kind === "benchmark" ? yield* getVersion(sql, org_id, hold_out.dataset_id) : newest
+                hold_out.kind === "benchmark" ? yield* lockBenchmark(sql, org_id, hold_out) : newest
               if (hold_out.kind === "benchmark") {
                 const seen = live.dataset_id === null ? [] : [yield* getVersion(sql, org_id, live.dataset_id)]
                 const versions = [candidateVersion, ...seen] as const

@@ -37,6 +37,16 @@ export const toBenchmark = Effect.fnUntraced(function* (
   return hold_out
 })
 
+/** Reads a benchmark again, and locks its task's row, so that it is not deleted before the caller's transaction ends. */
+export const lockBenchmark = Effect.fnUntraced(function* (
+  sql: SqlClient.SqlClient,
+  org_id: OrgId,
+  { dataset_id, task_id }: Extract<HoldOut, { kind: "benchmark" }>
+) {
+  yield* Effect.catchTag(findTask(sql, org_id, task_id, "FOR NO KEY UPDATE"), "NOT_FOUND", () => noBenchmark)
+  return (yield* Effect.orDie(findVersion(sql, org_id, dataset_id))) ?? (yield* noBenchmark)
+})
+
 /** Refuses a benchmark that has inputs of these versions, which the sides see. Returns the key of the versions. */
 export const requireApart = Effect.fnUntraced(function* (
   sql: SqlClient.SqlClient,

@@ -1,12 +1,13 @@
 import { assert, layer } from "@effect/vitest"
-import { Effect } from "effect"
+import { Effect, Fiber } from "effect"
 import type { ComparisonDetail, NewComparison } from "../../../../src/api/Comparisons.ts"
 import type { ClientCalls } from "../../../../src/client/Client.ts"
 import type { ComparisonResult } from "../../../../src/domain/tasks/Comparison.ts"
 import type { DatasetId, ExampleId, TaskId } from "../../../../src/domain/Ids.ts"
 import { SqlClient } from "effect/sql"
+import { transaction } from "../../../../src/server/store/transaction.ts"
 import { completed } from "../../../support/deletion.ts"
-import { eventually } from "../../../support/eventually.ts"
+import { eventually, waitForBlockedStatements } from "../../../support/eventually.ts"
 import { startLearningModel } from "../../../../src/cli/demo/learningModel.ts"
 import { pointersOf, service } from "../../../support/service.ts"
 import { createSortingTask, createTeamClients, sortingExamples, sortingTask } from "../../../support/tasks.ts"
@@ -143,6 +144,39 @@ layer(service({ environment: { COUNTERSIGN_PROVIDER_ALLOW: "127.0.0.0/8" } }), {
           )
           const other = yield* admin.comparisons.get({ params: { id: first.comparison.id }, query: {} })
           assert.deepStrictEqual(other, first)
+        })
+    )
+
+    it.effect.each(["organizations", "tasks"])(
+      "a benchmark that is deleted while the comparison waits for a lock on %s is not found",
+      (table) =>
+        Effect.gen(function* () {
+          const { admin } = yield* createTeamClients(`deleted benchmark ${table}`)
+          const { params } = yield* createSortingTask(admin, ...messages)
+          const fixed = yield* createSortingTask(admin, ["where is my postcard", "shipping"])
+          const hold_out = { kind: "benchmark", dataset_id: fixed.dataset.id } as const
+          const sql = yield* SqlClient.SqlClient
+          const creating = yield* transaction(
+            Effect.gen(function* () {
+              yield* table === "tasks"
+                ? sql`SELECT 1 FROM tasks WHERE task_id = ${fixed.task.id} FOR NO KEY UPDATE`
+                : sql`
+                  SELECT 1
+                  FROM organizations
+                  WHERE org_id = (SELECT org_id FROM tasks WHERE task_id = ${fixed.task.id})
+                  FOR NO KEY UPDATE
+                `
+              const creating = yield* Effect.forkDetach(
+                Effect.flip(admin.comparisons.create({ params, payload: { hold_out } }))
+              )
+              yield* waitForBlockedStatements(1)
+              yield* sql`DELETE FROM datasets WHERE dataset_id = ${fixed.dataset.id}`
+              return creating
+            })
+          )
+          const refused = yield* Fiber.join(creating)
+          assert.strictEqual(refused._tag, "NOT_FOUND")
+          assert.deepStrictEqual(pointersOf(refused), ["#/hold_out/dataset_id"])
         })
     )
 
