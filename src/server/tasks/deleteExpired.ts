@@ -134,9 +134,8 @@ export const deleteExpiredRuns = Effect.fnUntraced(function* (
   const runs = candidates.filter(({ trace_id }) => lockedTraces.has(trace_id))
   // Not more feedback than one transaction deletes. A run with more than that loses it first.
   const selected = firstOf(runs, ({ feedback, metadata_bytes }) => feedback / mostFeedback(metadata_bytes))
-  const [first] = selected
-  const limit = first === undefined ? 0 : mostFeedback(first.metadata_bytes)
-  const isPart = first !== undefined && first.feedback > limit
+  const [first, ...others] = selected
+  const limit = mostFeedback(first === undefined || others.length > 0 ? 0 : first.metadata_bytes)
   const found = yield* lockOnNode(
     sql,
     org_id,
@@ -146,10 +145,12 @@ export const deleteExpiredRuns = Effect.fnUntraced(function* (
     WHERE org_id = ${org_id}
       AND trace_id = ANY(${textArray(selected.map(({ trace_id }) => trace_id))})
     ORDER BY feedback_id
-    LIMIT ${isPart ? limit : MAX_FEEDBACK}::int
+    LIMIT ${limit}::int
     FOR UPDATE
   `)
   )
+  // There may be more, also because some was submitted between the count and the lock. The runs stay until they have none.
+  const isPart = found.length === limit
   // Staged since the runs were selected.
   const staged = new Set(found.flatMap(({ status, trace_id }) => (status === "staged" ? [trace_id] : [])))
   const feedback = found.filter(({ trace_id }) => !staged.has(trace_id))

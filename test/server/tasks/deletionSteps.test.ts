@@ -309,4 +309,39 @@ layer(service(), { excludeTestServices: true })("Steps of large deletions", (it)
       }
     })
   )
+
+  it.effect("a run stays until the feedback that arrives while it is selected is deleted too", () =>
+    Effect.gen(function* () {
+      const { correct, run } = yield* createDesk("feedback meanwhile")
+      const org_id = OrgIdOf(yield* orgIdOf("feedback meanwhile"))
+      const trace_id = yield* run("rated often")
+      yield* correct(trace_id, { category: "other" })
+      const { now, sql, usage } = yield* deps
+      const submitMany = sql`
+        INSERT INTO feedback (
+          org_id, feedback_id, task_id, trace_id, score, bytes, status, created_at, created_by_id, created_by_name, run_id, author
+        )
+        SELECT
+          org_id, 'fbk_' || n, task_id, trace_id, score, bytes, 'recorded', created_at, created_by_id, created_by_name, run_id,
+          'author ' || n
+        FROM feedback
+          CROSS JOIN generate_series(1, 1500) AS n
+        WHERE org_id = ${org_id}
+      `
+      let statements = 0
+      const meanwhile = new Proxy(sql, {
+        // The first statement selects the runs.
+        apply: (target, self, args): unknown => {
+          const statement = Reflect.apply(target, self, args)
+          return ++statements === 2 ? Effect.andThen(submitMany, statement) : statement
+        }
+      })
+      const expiry = { org_id, now, cutoff: DateTime.add(now, { days: 1 }) }
+      const first = yield* transaction(deleteExpiredRuns(meanwhile, usage, expiry))
+      assert.deepStrictEqual(first, { deleted: { feedback: 1_000 }, isOver: false })
+      const second = yield* transaction(deleteExpiredRuns(sql, usage, expiry))
+      assert.deepStrictEqual(second.deleted, { runs: 1, feedback: 501 })
+      assert.lengthOf(yield* sql`SELECT 1 FROM feedback WHERE org_id = ${org_id}`, 0)
+    })
+  )
 })
