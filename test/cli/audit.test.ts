@@ -100,6 +100,19 @@ describe("countersign audit", () => {
       })
     )
 
+    it.effect("verify refuses more checkpoints than it compares", () =>
+      Effect.gen(function* () {
+        yield* seed("checkpoints", 1)
+        const checkpoint = (yield* run("audit", "checkpoint", "--org", "checkpoints")).out
+        const lines = yield* exportLines("checkpoints")
+        const refused = yield* verify(
+          lines,
+          Array.from({ length: 100_001 }, () => checkpoint)
+        )
+        assert.match(refused, /refused: .* more than 100000 checkpoints/)
+      })
+    )
+
     it.effect(
       "verify finds entries that the database's owner changed, also if the owner rewrote the chain",
       () =>

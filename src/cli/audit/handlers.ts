@@ -60,7 +60,7 @@ export const printCheckpoint = Effect.fnUntraced(function* (flags: { readonly or
   yield* Console.log(JSON.stringify(yield* encodeCheckpoint(checkpoint)))
 })
 
-/** The export differs from the entries that the service wrote. */
+/** The export differs from the entries that the service wrote, or cannot be compared with the checkpoints. */
 class AuditLogAltered extends Schema.TaggedError<AuditLogAltered>()("AuditLogAltered", {
   message: Schema.String
 }) {}
@@ -125,9 +125,13 @@ export const verifyExport = Effect.fnUntraced(function* (flags: {
 const readCheckpoints = (file: string) =>
   readLines(file, MAX_LINE).pipe(
     Stream.filter((line) => line.trim() !== ""),
-    Stream.take(MAX_CHECKPOINTS),
+    Stream.take(MAX_CHECKPOINTS + 1),
     Stream.mapEffect((line) =>
       Effect.mapError(decodeCheckpoint(line), () => altered(`${file} has a line that is no checkpoint.`))
     ),
-    Stream.runCollect
+    Stream.runCollect,
+    Effect.filterOrFail(
+      ({ length }) => length <= MAX_CHECKPOINTS,
+      () => altered(`${file} has more than ${MAX_CHECKPOINTS} checkpoints: verify them in several files.`)
+    )
   )
