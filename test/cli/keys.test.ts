@@ -98,6 +98,19 @@ describe("countersign keys", () => {
           (yield* run("keys", "list", "--org", "nobody")).err,
           "No organization is named nobody."
         )
+        yield* run(
+          "keys",
+          "create",
+          "--org",
+          "refused",
+          "--preset",
+          "admin",
+          "--expires",
+          "2001-01-01T00:00:00Z"
+        )
+        const refused = yield* run("keys", "list", "--org", "refused")
+        assert.include(refused.err, "No organization is named refused.")
+        assert.isFalse((yield* run("keys", "create", "--org", "", "--preset", "admin")).ok)
       })
     )
 

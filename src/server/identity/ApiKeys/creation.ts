@@ -216,12 +216,13 @@ export const makeKeyCreation = ({
       yield* atomically(Effect.flatMap(clock.now, (now) => limitByMaker(maker, input, scopes, now)))
     }),
     createFor: Effect.fn("ApiKeys.createFor")(function* (org_name: string, input: NewApiKey) {
-      const org_id = yield* organizations.ensure(org_name)
-      return yield* make(org_id, input, {
-        scopes: yield* scopesOf(input),
-        created_by: null,
-        limitsOf: (now) => limitsIn(input, now)
-      })
+      const scopes = yield* scopesOf(input)
+      // In one transaction: a key that is refused leaves no organization behind.
+      return yield* atomically(
+        Effect.flatMap(organizations.ensure(org_name), (org_id) =>
+          make(org_id, input, { scopes, created_by: null, limitsOf: (now) => limitsIn(input, now) })
+        )
+      )
     }),
     bootstrap: Effect.fn("ApiKeys.bootstrap")(function* ({
       key,
