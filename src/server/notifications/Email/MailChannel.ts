@@ -5,6 +5,7 @@ import { renderApprovalEmail } from "../../../domain/approvals/ApprovalEmail.ts"
 import { DEFAULT_QUORUM } from "../../../domain/approvals/Quorum.ts"
 import { type AttemptOutcome, destinationVerdict } from "../../../domain/delivery/DeliveryState.ts"
 import { DeliveryId } from "../../../domain/Ids.ts"
+import type { Scope } from "../../../domain/identity/Scope.ts"
 import { type Timestamp } from "../../../domain/Time.ts"
 import { renderAdminNotice } from "../../../domain/identity/AdminNotice.ts"
 import { invitationLink } from "../../../domain/identity/InvitationLink.ts"
@@ -130,8 +131,8 @@ export const make = Effect.fnUntraced(function* ({ mailsPerHour = 0, policy, pub
   const loadAdminNotice = Effect.fnUntraced(function* (ref: DeliveryRef, now: Timestamp) {
     const found = yield* loadNotice(sql, now, ref.org_id, ref.event_id, verifiedOnly)
     if (found === undefined) return undefined
-    const { email, key_name, usable, verified, ...notice } = found
-    const fault = whyUnreachable(found)
+    const { email, key_name, scopes: _, usable, verified, ...notice } = found
+    const fault = whyUnreachable(found, "approvals.admin")
     if (fault !== null || email === null) return refuse(fault ?? "")
     return sendMail(ref, {
       ...renderAdminNotice({ ...notice, key: key_name, publicUrl }),
@@ -209,18 +210,21 @@ export const make = Effect.fnUntraced(function* ({ mailsPerHour = 0, policy, pub
 
 /** Why an email must not be sent, or not any more; null if it can be sent. */
 const whyObsolete = ({ status, type, ...recipient }: LoadedMail): string | null => {
-  const fault = whyUnreachable(recipient)
+  const fault = whyUnreachable(
+    recipient,
+    type === "approval.escalated" ? "approvals.admin" : "approvals.decide"
+  )
   if (fault !== null) return fault
   return type !== "approval.expired" && status !== "pending" ? "the approval is already closed" : null
 }
 
 /** Why the recipient must not be sent email; null if they can be. */
-const whyUnreachable = ({
-  email,
-  usable,
-  verified
-}: Pick<LoadedMail, "email" | "usable" | "verified">): string | null => {
+const whyUnreachable = (
+  { email, scopes, usable, verified }: Pick<LoadedMail, "email" | "scopes" | "usable" | "verified">,
+  scope: Scope
+): string | null => {
   if (!usable || email === null) return "the recipient's key was revoked or has expired"
+  if (!scopes.includes(scope)) return `the recipient's key does not have the scope ${scope} any more`
   if (!verified) return "the address is not verified"
   return null
 }

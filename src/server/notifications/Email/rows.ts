@@ -96,6 +96,7 @@ const recipient = {
   key_name: Schema.String,
   email: Schema.NullOr(Schema.String),
   usable: Schema.Boolean,
+  scopes: Schema.Array(Scope),
   verified: Schema.Boolean
 }
 
@@ -127,11 +128,12 @@ const Loaded = Schema.Struct({
 })
 const loadedRows = rowsOf(Loaded)
 
-/** The condition that an email's key can still be used, and that its address may be sent email. */
+/** Whether an email's key can still be used, what it may do now, and whether its address may be sent email. */
 const recipientState = (sql: SqlClient.SqlClient, now: Timestamp, verifiedOnly: boolean) => sql`
   api_keys.name AS key_name, api_keys.email,
   api_keys.revoked_at IS NULL
     AND (api_keys.expires_at IS NULL OR api_keys.expires_at > ${toDate(now)}::timestamptz) AS usable,
+  ${grantedScopes(sql)} AS scopes,
   ${verifiedOnly ? sql`confirmation.verified_at IS NOT NULL` : sql`true`} AS verified`
 
 const noticeRows = rowsOf(

@@ -271,7 +271,7 @@ describe("MailChannel", () => {
       assert.notInclude(lines.flat(), "The mail server accepts mail again")
     }))
 
-  test("no email is sent for an approval that was decided meanwhile, or to a key that was revoked meanwhile", () =>
+  test("no email is sent for an approval that was decided meanwhile, or to a key that was revoked or limited meanwhile", () =>
     Effect.gen(function* () {
       const server = yield* mailServer()
       const retry = { ...quickPolicy().retry, delaysMillis: [50] }
@@ -295,6 +295,11 @@ describe("MailChannel", () => {
         const end = sql`UPDATE api_keys SET expires_at = now() - interval '1 second' WHERE org_id = ${expired.org_id}`
         yield* transaction(Effect.andThen(publish(expired), end))
         assert.strictEqual((yield* awaitRecord(expired, "failed")).last_error, last_error)
+        const reduced = yield* seedPendingApproval
+        const reduce = sql`UPDATE api_keys SET scopes = '{approvals.read}' WHERE org_id = ${reduced.org_id}`
+        yield* transaction(Effect.andThen(publish(reduced), reduce))
+        const { last_error: lacking } = yield* awaitRecord(reduced, "failed")
+        assert.strictEqual(lacking, "the recipient's key does not have the scope approvals.decide any more")
         assert.lengthOf(server.received, 0)
       }).pipe(withMail(server.port, quickPolicy({ retry })))
     }))
