@@ -212,6 +212,8 @@ export const tracesPath = (scores: SeparateScores): string => paths[scores][0]
 /** Returns the URL that scores are sent to, beside that of traces; undefined if the path of traces does not show where. */
 export const scoresUrl = (tracesUrl: string, scores: SeparateScores): string | undefined => {
   const [traces, own] = paths[scores]
-  const [path = "", query] = tracesUrl.split(/(?=\?)/, 2)
-  return path.endsWith(traces) ? path.slice(0, -traces.length) + own + (query ?? "") : undefined
+  const [path = ""] = tracesUrl.split("?", 1)
+  return path.endsWith(traces)
+    ? path.slice(0, -traces.length) + own + tracesUrl.slice(path.length)
+    : undefined
 }

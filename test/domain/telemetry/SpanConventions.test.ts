@@ -375,8 +375,8 @@ describe("SpanConventions", () => {
       "https://app.phoenix.arize.com/s/a/v1/span_annotations"
     )
     assert.strictEqual(
-      scoresUrl("https://a.example/v1/traces?team=1", "log"),
-      "https://a.example/v1/logs?team=1"
+      scoresUrl("https://a.example/v1/traces?team=1?&to=2", "log"),
+      "https://a.example/v1/logs?team=1?&to=2"
     )
     assert.isUndefined(scoresUrl("https://a.example/v1/traces", "langfuse"))
     assert.isUndefined(scoresUrl("https://a.example/private", "log"))
