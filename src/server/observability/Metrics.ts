@@ -9,6 +9,9 @@ const FRESH_FOR = "5 seconds"
 /** The longest run of the collectors. */
 const COLLECT_TIMEOUT_MILLIS = 3_000
 
+/** The longest run of one of them, which leaves the others some time. They do not run concurrently: the database's would count the statements of the others. */
+const COLLECTOR_TIMEOUT_MILLIS = 2_000
+
 /** Updates gauges from their source. A failure leaves them as they were. */
 export type MetricCollector = Effect.Effect<void, unknown>
 
@@ -47,7 +50,11 @@ export class Metrics extends Context.Service<
         const registry = yield* Metric.MetricRegistry
         const collectProcess = yield* makeProcessCollector
         // Each runs, also if one before it failed: a count that is too slow must not freeze the other gauges.
-        const collectOthers = Effect.validate(yield* collectors, Effect.sandbox, { discard: true }).pipe(
+        const collectOthers = Effect.validate(
+          yield* collectors,
+          (collector) => Effect.sandbox(Effect.timeout(collector, COLLECTOR_TIMEOUT_MILLIS)),
+          { discard: true }
+        ).pipe(
           Effect.timeout(COLLECT_TIMEOUT_MILLIS),
           Effect.andThen(Metric.update(metricsFailures, 0)),
           Effect.catchCause((cause: Cause.Cause<unknown>) =>

@@ -1,5 +1,5 @@
 import { assert, describe, it, layer } from "@effect/vitest"
-import { Effect, Layer } from "effect"
+import { Deferred, Effect, Fiber, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { TestClock } from "effect/testing"
 import { spawnSync } from "node:child_process"
@@ -423,6 +423,27 @@ describe("Metrics", () => {
       )
       assert.deepStrictEqual(collected, ["fails", "dies", "succeeds"])
       assert.strictEqual(valueOf(parse(text), "countersign_metrics_failures_total"), 1)
+    })
+  )
+
+  it.effect("a collector that is too slow leaves time to the others", () =>
+    Effect.gen(function* () {
+      const slow = yield* Deferred.make<void>()
+      const isCollected = yield* Deferred.make<void>()
+      const metrics = Metrics.layer(
+        Effect.succeed([
+          Effect.andThen(Deferred.succeed(slow, undefined), Effect.never),
+          Effect.asVoid(Deferred.succeed(isCollected, undefined))
+        ])
+      )
+      const collecting = yield* Effect.flatMap(Metrics, (service) => service.collect).pipe(
+        Effect.provide(Layer.provide(metrics, layerRegistry)),
+        Effect.forkChild
+      )
+      yield* Deferred.await(slow)
+      yield* TestClock.adjust("2 seconds")
+      yield* Fiber.join(collecting)
+      assert.isTrue(yield* Deferred.isDone(isCollected))
     })
   )
 })
