@@ -1,5 +1,5 @@
 /** Logout tokens of OpenID Connect Back-Channel Logout 1.0. */
-import { createRemoteJWKSet, customFetch, type JWTVerifyGetKey, jwtVerify } from "jose"
+import { createRemoteJWKSet, customFetch, errors, type JWTVerifyGetKey, jwtVerify } from "jose"
 import type { HttpFetch } from "./boundedFetch.ts"
 
 /** The member of `events` that makes a token a logout token. */
@@ -71,14 +71,14 @@ export const verifyLogoutToken = async (
 export class KeysUnavailable extends Error {}
 
 /** Pause between two readings of the provider's keys because none of them fits. */
-const KEYS_MILLIS = 30_000
+const KEYS_MILLIS = 5_000
 
 /** Makes the look-up of the provider's keys by their address, which its metadata may change. */
 export const makeLogoutKeys = (fetch: HttpFetch): ((address: string) => JWTVerifyGetKey) => {
   let last: { readonly address: string; readonly keys: JWTVerifyGetKey } | undefined
   return (address) => {
     if (last?.address === address) return last.keys
-    const keys = createRemoteJWKSet(new URL(address), {
+    const stored = createRemoteJWKSet(new URL(address), {
       cooldownDuration: KEYS_MILLIS,
       [customFetch]: async (text, { headers, method }) => {
         const response = await fetch(text, { method, headers: Object.fromEntries(headers) }).catch(
@@ -88,6 +88,15 @@ export const makeLogoutKeys = (fetch: HttpFetch): ((address: string) => JWTVerif
         return response
       }
     })
+    const keys: JWTVerifyGetKey = async (header, token) => {
+      const isRecent = stored.coolingDown
+      try {
+        return await stored(header, token)
+      } catch (error) {
+        // It may be a new key of the provider.
+        throw isRecent && error instanceof errors.JWKSNoMatchingKey ? new KeysUnavailable() : error
+      }
+    }
     last = { address, keys }
     return keys
   }
