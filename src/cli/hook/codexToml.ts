@@ -12,18 +12,26 @@ const linesOf = (text: string): ReadonlyArray<{ readonly line: string; readonly 
   let delimiter: string | undefined
   return text.split("\n").map((line) => {
     const isCode = delimiter === undefined
-    for (const [found] of line.matchAll(/"""|'''/gu)) {
-      if (delimiter === undefined) delimiter = found
-      else if (delimiter === found) delimiter = undefined
+    for (let rest = line; ;) {
+      const found = (delimiter === undefined ? NEXT_TEXT : endOf(delimiter)).exec(rest)
+      if (found === null) return { line, isCode }
+      const [token] = found
+      rest = rest.slice(found.index + token.length)
+      if (/^(?:"""|''')$/u.test(token)) delimiter = delimiter === undefined ? token : undefined
     }
-    return { line, isCode }
   })
 }
+
+/** The begin of a text of several lines, or what may contain its delimiter: another text, or a comment. */
+const NEXT_TEXT = /"""|'''|"(?:\\.|[^"\\])*"|'[^']*'|#.*/u
+
+/** The end of a text of several lines, or an escape, which may contain a part of it. */
+const endOf = (delimiter: string): RegExp => (delimiter === "'''" ? /'''/u : /\\.|"""/u)
 
 /** Whether a name is assigned before the first table: `features = { … }` or `features.hooks = true`. */
 const assignsAtRoot = (lines: ReturnType<typeof linesOf>, name: string): boolean => {
   const first = lines.findIndex(({ isCode, line }) => isCode && /^\s*\[/u.test(line))
-  const assignment = new RegExp(`^\\s*"?${name}"?\\s*[.=]`, "u")
+  const assignment = new RegExp(`^\\s*["']?${name}["']?\\s*[.=]`, "u")
   return lines
     .slice(0, first < 0 ? lines.length : first)
     .some(({ isCode, line }) => isCode && assignment.test(line))
@@ -32,7 +40,9 @@ const assignsAtRoot = (lines: ReturnType<typeof linesOf>, name: string): boolean
 /** Whether a line begins a table. Its name may contain `#`. */
 const isHeaderOf = (table: string, line: string): boolean => {
   const inner = line.trimStart().replace(/^\[\s*/u, "")
-  return inner.startsWith(table) && /^\s*\]\s*(#.*)?$/u.test(inner.slice(table.length))
+  return [table, `"${table}"`, `'${table}'`].some(
+    (written) => inner.startsWith(written) && /^\s*\]\s*(#.*)?$/u.test(inner.slice(written.length))
+  )
 }
 
 /** Sets a value in a table, which is added if there is none. Throws {@link UnknownSettings} for a table that is not written as one. */
@@ -52,7 +62,7 @@ export const setInTable = (text: string, table: string, name: string, to: unknow
   const end = next < 0 ? lines.length : next
   const found = lines.findIndex(
     ({ isCode, line }, index) =>
-      index > at && index < end && isCode && new RegExp(`^\\s*"?${name}"?\\s*=`, "u").test(line)
+      index > at && index < end && isCode && new RegExp(`^\\s*["']?${name}["']?\\s*=`, "u").test(line)
   )
   return (found < 0 ? all.toSpliced(at + 1, 0, assignment) : all.with(found, assignment)).join("\n")
 }

@@ -75,6 +75,25 @@ trusted_hash = "sha256:1"
         )
   })
 
+  it("are found behind delimiters of texts that begin none", () => {
+    for (const line of [
+      "# \"\"\" and it's '''",
+      "a = \"'''\"",
+      'a = \'"""\'',
+      'a = """ \\""" """',
+      'a = """\n\'\'\'\n"""',
+      "a = '''\n\\'''"
+    ]) {
+      const before = `${line}\n[features]\nunified_exec_tty = true\n`
+      assert.strictEqual(withFeatures(before), before.replace("true", "false"))
+    }
+    for (const quote of ['"', "'"]) {
+      const header = `[${quote}features${quote}]`
+      const before = `${header}\n${quote}unified_exec_tty${quote} = true\n`
+      assert.strictEqual(withFeatures(before), `${header}\nunified_exec_tty = false\n`)
+    }
+  })
+
   it("are not changed in a form that is not understood", () => {
     assert.throws(() => withFeatures("features = { hooks = true }\n"), "write [features]")
     assert.throws(() => withFeatures("features.hooks = true\n"), "write [features]")
