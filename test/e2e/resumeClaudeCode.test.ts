@@ -53,7 +53,7 @@ const startReceiver = Effect.fnUntraced(function* (
     const session = { ...SESSION, session_id, ...stored(directory)[session_id] }
     response.setHeader("content-type", "application/json").end(JSON.stringify(session))
   }).listen(0, "127.0.0.1")
-  yield* Effect.addFinalizer(() => Effect.sync(() => void service.close().closeAllConnections()))
+  yield* Effect.addFinalizer(() => Effect.sync(() => service.close().closeAllConnections()))
   yield* Effect.promise(() => once(service, "listening"))
   const address = service.address()
   const url = `http://127.0.0.1:${typeof address === "object" ? address?.port : ""}`

@@ -19,7 +19,7 @@ export const deleteOfOrganizations = Effect.fnUntraced(function* <E, R>(
   if (!(yield* isCluster(sql))) return yield* deleteInBatches(deleteBatch(undefined), limits)
   let removed = 0
   let more = false
-  let failure: Exit.Failure<never, E> | undefined
+  let failure: Exit.Exit<never, E> | undefined
   for (let after = ""; ;) {
     const organizations = yield* sql<{ readonly org_id: OrgId }>`
       SELECT org_id
