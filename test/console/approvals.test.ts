@@ -7,6 +7,7 @@ import { Countersign } from "../../src/testing/index.ts"
 import {
   accessibilityViolations,
   Browser,
+  holdRequest,
   skipWithoutBrowser,
   horizontalOverflow,
   openSignedIn,
@@ -229,7 +230,14 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Appro
           await message.waitFor()
           assert.isTrue(await page.getByRole("button", { name: "Send" }).isDisabled())
           await message.fill("Why 500?")
+          const sending = await holdRequest(page, "**/messages")
           await page.getByRole("button", { name: "Send" }).click()
+          await sending.asked
+          // What is typed while a message is sent would be lost when the field is emptied.
+          await message.focus()
+          await page.keyboard.type(" Or 50?")
+          assert.strictEqual(await message.inputValue(), "Why 500?")
+          sending.answer()
           await messages.getByText("Why 500?").first().waitFor()
           await eventually(async () => assert.strictEqual(await message.inputValue(), ""))
           // The answer arrives without reloading the page.
@@ -258,7 +266,13 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Appro
         })
         assert.deepStrictEqual(yield* accessibilityViolations(page), [])
         yield* Effect.promise(async () => {
+          const deciding = await holdRequest(page, "**/decide")
           await page.keyboard.press("Enter")
+          await deciding.asked
+          await page.keyboard.type("0 or 30")
+          const comment = page.getByRole("textbox", { name: "What the agent has to change" })
+          assert.strictEqual(await comment.inputValue(), "At most 20")
+          deciding.answer()
           await page.getByText("Changes requested by Ada").first().waitFor()
           await messages.getByText("Why 500?").first().waitFor()
           assert.strictEqual(await message.count(), 0)

@@ -2,7 +2,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { StepId } from "../../src/domain/Ids.ts"
 import { Countersign } from "../../src/testing/index.ts"
-import { Browser, openSignedIn, signInByForm, skipWithoutBrowser } from "../support/browser.ts"
+import { Browser, holdRequest, openSignedIn, signInByForm, skipWithoutBrowser } from "../support/browser.ts"
 import { service } from "../support/service.ts"
 import { sortingTask } from "../support/tasks.ts"
 
@@ -163,6 +163,25 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Unsav
       })
       assert.deepInclude(yield* admin.retentionSettings.get(), { run_days: 30, session_days: 90 })
       assert.deepStrictEqual(pageErrors, [])
+    }).pipe(Effect.scoped, Effect.orDie))
+
+  test("no change is taken while settings are saved, which would overwrite it", () =>
+    Effect.gen(function* () {
+      const { secret } = yield* createTask("saving")
+      const { page } = yield* openSignedIn(secret, "/data")
+      const [runs, sessions] = [page.getByLabel("Runs, days"), page.getByLabel("Agent sessions, days")]
+      yield* Effect.promise(async () => {
+        await runs.fill("30")
+        const save = await holdRequest(page, "**/retention-settings")
+        await page.getByRole("region", { name: "Retention" }).getByRole("button", { name: "Save" }).click()
+        await save.asked
+        await sessions.focus()
+        await page.keyboard.type("90")
+        assert.strictEqual(await sessions.inputValue(), "")
+        save.answer()
+        await page.getByText("Retention saved").waitFor()
+        await page.locator("[inert]").waitFor({ state: "detached" })
+      })
     }).pipe(Effect.scoped, Effect.orDie))
 
   test("a changed list that was also saved elsewhere meanwhile is saved only after a question", () =>

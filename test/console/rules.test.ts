@@ -3,7 +3,7 @@ import { Effect, Layer } from "effect"
 import { SqlClient } from "effect/sql"
 import { StepId } from "../../src/domain/Ids.ts"
 import { Countersign } from "../../src/testing/index.ts"
-import { Browser, skipWithoutBrowser, openSignedIn } from "../support/browser.ts"
+import { Browser, holdRequest, skipWithoutBrowser, openSignedIn } from "../support/browser.ts"
 import { service } from "../support/service.ts"
 
 const environment = Layer.provideMerge(Browser.layer, service())
@@ -50,6 +50,23 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Rules
       })
       assert.deepStrictEqual(yield* tools, ["search.*", "*"])
       assert.deepStrictEqual(pageErrors, [])
+    }).pipe(Effect.scoped, Effect.orDie))
+
+  test("no change is taken while the rules are saved, which would overwrite it", () =>
+    Effect.gen(function* () {
+      const { page, tools } = yield* openTwoRules("saving")
+      yield* Effect.promise(async () => {
+        await page.getByRole("button", { name: "Move rule 2 up" }).press("Enter")
+        const save = await holdRequest(page, "**/approval-rules")
+        await page.getByRole("button", { name: "Save rules" }).click()
+        await save.asked
+        await page.getByLabel("Remove rule 2").press("Enter")
+        assert.strictEqual(await page.locator(".rule").count(), 2)
+        save.answer()
+        await page.getByText("Rules saved").waitFor()
+        await page.locator("[inert]").first().waitFor({ state: "detached" })
+      })
+      assert.deepStrictEqual(yield* tools, ["search.*", "*"])
     }).pipe(Effect.scoped, Effect.orDie))
 
   test("a rule's summary is previewed with recent steps, and a fault in it is shown with its place", () =>

@@ -173,6 +173,22 @@ export const holdTimers = async (page: Page, shortestMillis: number): Promise<()
     })
 }
 
+/** Holds the next request of a page to an address. `asked` resolves once it was made; `answer` lets it go on. */
+export const holdRequest = async (page: Page, address: string | RegExp) => {
+  const asked = Promise.withResolvers<void>()
+  const answered = Promise.withResolvers<void>()
+  await page.route(
+    address,
+    async (route) => {
+      asked.resolve()
+      await answered.promise
+      await route.continue()
+    },
+    { times: 1 }
+  )
+  return { asked: asked.promise, answer: () => answered.resolve() }
+}
+
 /** The number of pixels by which a page's content is wider than the page; 0 if it needs no horizontal scrolling. */
 export const horizontalOverflow = (page: Page): Promise<unknown> =>
   page.evaluate(`[document.documentElement, document.querySelector("#content")]

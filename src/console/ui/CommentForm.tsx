@@ -56,6 +56,7 @@ export const CommentForm = ({
         aria-required={required}
         rows={2}
         maxLength={4_000}
+        readOnly={pending}
         value={comment}
         onChange={onChange}
         onKeyDown={onKeyDown}

@@ -71,7 +71,10 @@ export const SettingsForm = <E,>({
         />
       ) : null}
       {isRefused ? null : <FailureNotice failure={save.failure} />}
-      {children(save.failure)}
+      {/* The saved settings replace the edited ones: a change that was made meanwhile would be lost. */}
+      <div className="stack" inert={save.pending}>
+        {children(save.failure)}
+      </div>
       {isEditable ? (
         <div className="row-actions">
           {actions}

@@ -95,6 +95,7 @@ const MessageForm = ({ id, onSent }: { readonly id: ApprovalId; readonly onSent:
         hint="It decides nothing: the approval stays pending."
         rows={2}
         maxLength={MAX_MESSAGE_LENGTH}
+        readOnly={send.pending}
         value={kept.work}
         onChange={(text) => kept.setWork(text)}
       />

@@ -319,6 +319,7 @@ const ResolveForm = ({
         error={fieldError(resolve.failure, "comment")}
         rows={2}
         maxLength={4_000}
+        readOnly={resolve.pending}
         value={comment}
         onChange={(text) => kept.setWork(text)}
       />

@@ -150,13 +150,19 @@ const Editor = ({
             <>
               {changed ? (
                 <>
-                  <Button onClick={kept.discard}>Discard changes</Button>
+                  <Button disabled={save.pending} onClick={kept.discard}>
+                    Discard changes
+                  </Button>
                   <Button kind="primary" pending={save.pending} onClick={() => void run(false)}>
                     Save rules
                   </Button>
                 </>
               ) : null}
-              <Button kind={changed ? "plain" : "primary"} onClick={() => open(newRuleDraft())}>
+              <Button
+                kind={changed ? "plain" : "primary"}
+                disabled={save.pending}
+                onClick={() => open(newRuleDraft())}
+              >
                 New rule
               </Button>
             </>
@@ -192,7 +198,8 @@ const Editor = ({
           )}
         </KeptWorkNotice>
       ) : null}
-      <div className="two-columns rules">
+      {/* The saved rules replace the edited ones: a change that was made meanwhile would be lost. */}
+      <div className="two-columns rules" inert={save.pending}>
         <RuleList
           drafts={edited.drafts}
           editable={editable}
@@ -206,7 +213,7 @@ const Editor = ({
         />
         <RuleTester drafts={edited.drafts} changed={changed} />
       </div>
-      <div className="rules-tools">
+      <div className="rules-tools" inert={save.pending}>
         <Tabs label="Before you save" options={panels} selected={panel} onSelect={onPanel} />
         {panel === "past" ? (
           <PastSteps drafts={edited.drafts} />

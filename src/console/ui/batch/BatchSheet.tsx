@@ -175,6 +175,7 @@ const BatchForm = <Verb extends string>({
             hint={comment.hint}
             rows={2}
             maxLength={4_000}
+            readOnly={pending !== undefined}
             value={comment.text}
             onChange={(text) => comment.onChange(text)}
           />
