@@ -182,6 +182,28 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Alert
       assert.deepStrictEqual(pageErrors, [])
     }).pipe(Effect.scoped, Effect.orDie))
 
+  test("a page of executions that the own key claimed does not hide those of others", () =>
+    Effect.gen(function* () {
+      const { client, clientWith, key } = yield* Countersign
+      const admin = yield* client({}, "own executions")
+      yield* admin.approvalRules.replace({ payload: { rules: [{ effect: "allow" }] } })
+      const agent = yield* client({ preset: "runtime", name: "billing agent" }, "own executions")
+      const ownKey = yield* key({ name: "Ada" }, "own executions")
+      yield* claimUntilExpiry(agent, "payments.others")
+      yield* claimUntilExpiry(yield* clientWith(ownKey), "payments.own")
+      const { page } = yield* openSignedIn(ownKey, "/sessions")
+      yield* Effect.promise(async () => {
+        // The first page has one execution: the newest, which is the key's own.
+        await page.route(/\/v1\/executions\?(?!.*cursor)/, (route) =>
+          route.continue({ url: `${route.request().url()}&limit=1` })
+        )
+        await goTo(page, "/executions")
+        await page.getByText("Nothing to resolve so far").waitFor()
+        await page.getByRole("button", { name: "Load more" }).click()
+        await page.getByRole("link", { name: "payments.others" }).waitFor()
+      })
+    }).pipe(Effect.scoped, Effect.orDie))
+
   test("an execution offers nothing that the service refuses", () =>
     Effect.gen(function* () {
       const { client, clientWith, key } = yield* Countersign

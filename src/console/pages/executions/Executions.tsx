@@ -84,12 +84,24 @@ const ExecutionList = () => {
         itself.
       </PageHeader>
       <PagedList key={show} atom={listAtom(show)} itemId={({ claim_id }: Execution) => claim_id}>
-        {(loaded) => {
+        {(loaded, hasMore) => {
           const executions =
             show === "all" ? loaded : loaded.filter(({ claimed_by }) => claimed_by.id !== key.id)
           return executions.length === 0 ? (
-            <EmptyState title={show === "unknown" ? "Nothing to resolve" : "No uncertain executions"}>
-              An execution is listed when its claim ends without an outcome.
+            <EmptyState
+              title={
+                show === "all"
+                  ? "No uncertain executions"
+                  : hasMore
+                    ? "Nothing to resolve so far"
+                    : loaded.length > 0
+                      ? "Nothing that you can resolve"
+                      : "Nothing to resolve"
+              }
+            >
+              {loaded.length > 0
+                ? "Your key claimed the executions up to here: another person has to resolve them."
+                : "An execution is listed when its claim ends without an outcome."}
             </EmptyState>
           ) : (
             <Table columns={["Step", "Claimed by", "Unknown since", "State"]}>
