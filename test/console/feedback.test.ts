@@ -1,7 +1,14 @@
 import { assert, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { Countersign } from "../../src/testing/index.ts"
-import { Browser, goTo, holdTimers, skipWithoutBrowser, openSignedIn } from "../support/browser.ts"
+import {
+  Browser,
+  goTo,
+  holdRequest,
+  holdTimers,
+  skipWithoutBrowser,
+  openSignedIn
+} from "../support/browser.ts"
 import { service } from "../support/service.ts"
 
 const environment = Layer.provideMerge(Browser.layer, service())
@@ -142,6 +149,27 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Feedb
     120_000
   )
 
+  test("a review that is recorded late does not leave the page that is open by then", () =>
+    Effect.gen(function* () {
+      const { key } = yield* Countersign
+      yield* taskWithCorrections("late", [
+        { payer: "Bob", amount: 7 },
+        { payer: "Cleo", amount: 9 }
+      ])
+      const { page } = yield* openSignedIn(yield* key({}, "late"), "/feedback")
+      yield* Effect.promise(async () => {
+        await page.locator(".feedback-row-button").first().click()
+        const staging = await holdRequest(page, "**/stage")
+        await page.getByRole("button", { name: "Stage" }).click()
+        await staging.asked
+        await goTo(page, "/sessions")
+        await page.getByRole("heading", { name: "Sessions", level: 1 }).waitFor()
+        staging.answer()
+        await page.getByRole("button", { name: "Undo", exact: true }).waitFor()
+        assert.match(page.url(), /\/sessions$/)
+      })
+    }).pipe(Effect.scoped, Effect.orDie))
+
   test("a key stages only a correction that was on the screen, and staging can be undone for a moment", () =>
     Effect.gen(function* () {
       const { key } = yield* Countersign
@@ -160,26 +188,13 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Feedb
       )
       yield* Effect.promise(async () => {
         await page.getByText("Incorrect").first().waitFor()
-        let answer = () => {}
-        const asked = new Promise<void>((resolve) => {
-          let isHeld = true
-          void page.route(/\/v1\/feedback\/fbk_[0-9a-f]+$/, async (route) => {
-            if (isHeld) {
-              isHeld = false
-              await new Promise<void>((done) => {
-                answer = done
-                resolve()
-              })
-            }
-            await route.continue()
-          })
-        })
+        const detail = await holdRequest(page, /\/v1\/feedback\/fbk_[0-9a-f]+$/)
         // By the pointer: a key that is pressed before the page listens is lost, and its record never read.
         await page.locator(".feedback-row-button").first().click()
-        await asked
+        await detail.asked
         // The correction is not on the screen yet.
         await page.keyboard.press("s")
-        answer()
+        detail.answer()
         await page.getByRole("cell").getByText("Cleo").waitFor()
         await page.locator("[aria-keyshortcuts=s]").waitFor()
       })

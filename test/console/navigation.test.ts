@@ -2,7 +2,7 @@ import { assert, layer } from "@effect/vitest"
 import { Effect, Layer } from "effect"
 import { StepId } from "../../src/domain/Ids.ts"
 import { Countersign } from "../../src/testing/index.ts"
-import { Browser, goTo, openSignedIn, skipWithoutBrowser } from "../support/browser.ts"
+import { Browser, goTo, holdRequest, openSignedIn, skipWithoutBrowser } from "../support/browser.ts"
 import { seedConsoleOrg } from "../support/seedConsoleOrg.ts"
 import { service } from "../support/service.ts"
 
@@ -103,6 +103,26 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("The p
       yield* Effect.promise(async () => {
         await page.getByText("Rejected by Grace").waitFor()
         await page.getByText("Your comment was not recorded: Too many recipients").waitFor()
+      })
+    }).pipe(Effect.scoped, Effect.orDie))
+
+  test("a decision that is recorded late does not leave the page that is open by then", () =>
+    Effect.gen(function* () {
+      const { ada, ids } = yield* pendingSteps("late", ["mail.first", "mail.second", "mail.third"])
+      const { page } = yield* openSignedIn(ada, "/sessions")
+      yield* Effect.promise(async () => {
+        await page.evaluate(() => localStorage.setItem("countersign.advance", "yes"))
+        await page.goto(`/console/approvals/${ids[0]}`)
+        await page.getByRole("option", { name: "mail.third" }).waitFor()
+        await page.getByRole("button", { name: "Reject" }).click()
+        const deciding = await holdRequest(page, "**/decide")
+        await page.getByLabel("Comment").press("Enter")
+        await deciding.asked
+        await page.getByRole("option", { name: "mail.third" }).click()
+        await page.getByRole("heading", { name: "mail.third" }).waitFor()
+        deciding.answer()
+        await page.getByText("Rejected: mail.first").waitFor()
+        assert.include(page.url(), ids[2]!)
       })
     }).pipe(Effect.scoped, Effect.orDie))
 

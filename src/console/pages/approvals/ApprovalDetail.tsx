@@ -5,7 +5,7 @@ import type { InboxItem } from "../../../api/Console.ts"
 import type { Approval, Decision } from "../../../domain/approvals/Approval.ts"
 import { describeProgress } from "../../../domain/approvals/Quorum.ts"
 import type { ApprovalId, GrantId } from "../../../domain/Ids.ts"
-import { Link, navigate } from "../../app/router.tsx"
+import { Link, navigate, pathAtom } from "../../app/router.tsx"
 import { advanceAtom } from "../../state/advance.ts"
 import { refresh, registry } from "../../state/atoms.ts"
 import { applyApproval, type InboxState } from "../../state/inbox.ts"
@@ -138,7 +138,8 @@ const LoadedApproval = ({
     const { grant } = decided
     setGrantId(grant?.grant_id)
     if (!registry.get(advanceAtom) || onNext === undefined || decided.status === "pending") return
-    onNext()
+    // Its user may have opened something else meanwhile.
+    if (registry.get(pathAtom) === `/approvals/${id}`) onNext()
     showToast(`${verdictOf(decided)}: ${plainLine(decided.tool, MAX_TOOL)}`, {
       label: grant === undefined ? "View" : "View the grant",
       act: () => navigate(grant === undefined ? `/approvals/${id}` : `/grants/${grant.grant_id}`)

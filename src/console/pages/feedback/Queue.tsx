@@ -5,9 +5,9 @@ import type { FeedbackFilter } from "../../../api/Feedback.ts"
 import { FeedbackStatus, Score } from "../../../domain/tasks/Feedback.ts"
 import { FeedbackId, TaskId } from "../../../domain/Ids.ts"
 import { preload } from "../../app/preload.ts"
-import { Link, navigate } from "../../app/router.tsx"
+import { Link, navigate, pathAtom } from "../../app/router.tsx"
 import type { PageProps } from "../../app/routes.ts"
-import { refresh, useAtomValue } from "../../state/atoms.ts"
+import { refresh, registry, useAtomValue } from "../../state/atoms.ts"
 import { useRefreshing } from "../../state/useRefreshing.ts"
 import { feedbackAtom, type FeedbackList, toFeedbackFilter } from "../../state/feedback.ts"
 import { defineQuery, QueryDay } from "../../state/queryState.ts"
@@ -105,9 +105,11 @@ export default function Queue({ params }: PageProps) {
   }, [hasSelection])
   // Reviewed feedback leaves the pending list, so the entry after it is selected next.
   const onReviewed = () => {
+    refresh(atom)
+    // Its user may have opened something else meanwhile.
+    if (registry.get(pathAtom) !== `/feedback/${selected}`) return
     const index = items.findIndex(({ id }) => id === selected)
     show((items[index + 1] ?? items[index - 1])?.id)
-    refresh(atom)
     // The button that was pressed is gone.
     focusIfLost(() => pane.current)
   }
