@@ -153,6 +153,7 @@ const ShadowActions = ({
       </>
     )
   }
+  const edit = () => onEdit(shadow.rules.map((rule) => ({ rule, isNew: false })))
   return (
     <div className="row-actions">
       <ConfirmButton
@@ -184,9 +185,22 @@ const ShadowActions = ({
       >
         Differences are counted from the next step on. Those of the current shadow rules are no longer shown.
       </ConfirmButton>
-      <Button small onClick={() => onEdit(shadow.rules.map((rule) => ({ rule, isNew: false })))}>
-        Edit on this page
-      </Button>
+      {changed ? (
+        <ConfirmButton
+          kind="plain"
+          label="Edit on this page"
+          title="Edit the shadow rules on this page?"
+          confirmLabel="Edit"
+          act={() => Effect.void}
+          onDone={edit}
+        >
+          Unsaved changes on this page are discarded.
+        </ConfirmButton>
+      ) : (
+        <Button small onClick={edit}>
+          Edit on this page
+        </Button>
+      )}
       <ConfirmButton
         label="Remove"
         title="Remove the shadow rules?"
