@@ -290,6 +290,51 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Webho
   )
 
   test(
+    "new deliveries move nothing in a log that is scrolled down, and leave no gap in it",
+    () =>
+      Effect.gen(function* () {
+        const { client, key } = yield* Countersign
+        const hook = yield* receiver
+        const admin = yield* client({}, "scrolled")
+        const { endpoint } = yield* admin.notificationEndpoints.create({ payload: { url: hook.url } })
+        const send = admin.notificationEndpoints.test({ params: { id: endpoint.id } })
+        yield* Effect.repeat(send, { times: 5 })
+        const { page } = yield* openSignedIn(yield* key({}, "scrolled"), "/deliveries", {
+          viewport: { width: 1280, height: 420 }
+        })
+        const rows = page.getByRole("region", { name: "All deliveries" }).getByRole("listitem")
+        let isCut = false
+        yield* Effect.promise(async () => {
+          await page.route("**/console/delivery-log", async (route) => {
+            const response = await route.fetch()
+            const body = await response.json()
+            const [newest] = body.deliveries
+            const cut = isCut ? { deliveries: [newest], next_cursor: newest.id } : {}
+            await route.fulfill({ response, json: { ...body, ...cut } })
+          })
+          await rows.nth(5).waitFor()
+          await page.locator("#content").evaluate((content) => content.scrollTo(0, content.scrollHeight))
+        })
+        yield* send
+        yield* Effect.promise(async () => {
+          await page.getByRole("button", { name: "Show 1 new delivery" }).click()
+          await rows.nth(6).waitFor()
+          await page.locator("#content").evaluate((content) => content.scrollTo(0, 0))
+        })
+        // From now on the newest page has one delivery, so that it does not reach those that are shown.
+        isCut = true
+        yield* send
+        yield* send
+        yield* Effect.promise(async () => {
+          await page.getByRole("button", { name: "Show new deliveries" }).waitFor()
+          assert.strictEqual(await rows.count(), 7)
+          await page.unrouteAll({ behavior: "ignoreErrors" })
+        })
+      }).pipe(Effect.scoped, Effect.orDie),
+    120_000
+  )
+
+  test(
     "a 410 response disables an endpoint, and its page says so, when, and by which delivery",
     () =>
       Effect.gen(function* () {

@@ -71,7 +71,7 @@ export const PagedList = <Item, E>({
 /** How far a list may be scrolled down to count as being at its start, in pixels. */
 const START_PX = 120
 
-const isAtStart = (): boolean => (document.querySelector("#content")?.scrollTop ?? 0) < START_PX
+export const isAtStart = (): boolean => (document.querySelector("#content")?.scrollTop ?? 0) < START_PX
 
 /** Keeps a list current: reads it again at its start, else says how many items are new. */
 const NewItems = <Item, E>({

@@ -17,7 +17,7 @@ import { Button } from "../../ui/Button.tsx"
 import { EmptyState } from "../../ui/EmptyState.tsx"
 import { ExportButton } from "../../ui/ExportButton.tsx"
 import { FirstRecord } from "../../ui/FirstRecord.tsx"
-import { PagedList } from "../../ui/PagedList.tsx"
+import { isAtStart, PagedList } from "../../ui/PagedList.tsx"
 import { RowCheckbox } from "../../ui/selection/RowCheckbox.tsx"
 import { SelectionBar } from "../../ui/selection/SelectionBar.tsx"
 import { useReviewList } from "../../ui/selection/useReviewList.ts"
@@ -131,8 +131,14 @@ const Pages = ({
     max: MAX_REPLAYED_DELIVERIES,
     noun: "deliveries"
   })
+  /** Whether other new deliveries may be between the newest page and those that are shown. */
+  const hasGap =
+    first !== undefined &&
+    newest !== undefined &&
+    newest.next_cursor !== null &&
+    added.length === newest.deliveries.length
   // Nothing moves while its user has scrolled down or selected something.
-  const follows = selection.ids.size === 0 && window.scrollY < 200
+  const follows = selection.ids.size === 0 && !hasGap && isAtStart()
   const shown = follows ? [...added, ...listed] : listed
   const byId = new Map([...others, ...shown.map((one): [DeliveryId, LoggedDelivery] => [one.id, one])])
 
@@ -180,7 +186,12 @@ const Pages = ({
         />
         {follows || added.length === 0 ? null : (
           <Button small onClick={onReload}>
-            Show {added.length === 1 ? "1 new delivery" : `${added.length} new deliveries`}
+            Show{" "}
+            {hasGap
+              ? "new deliveries"
+              : added.length === 1
+                ? "1 new delivery"
+                : `${added.length} new deliveries`}
           </Button>
         )}
         {hasSelectable && selection.ids.size === 0 ? (
