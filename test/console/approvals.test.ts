@@ -462,6 +462,38 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Appro
         })
       }).pipe(Effect.scoped, Effect.orDie))
 
+    test("what closed while a page was away is in its list of closed approvals", () =>
+      Effect.gen(function* () {
+        const { client } = yield* Countersign
+        const { page } = yield* openSignedIn(
+          yield* keyIn("missed", { preset: "reviewer" }),
+          "/approvals?tab=closed"
+        )
+        const { waiting } = yield* startWaitingAgent({ id: "one", tool: "mail.send" }, "missed")
+        yield* Effect.promise(async () => {
+          await page.addInitScript(() => Reflect.deleteProperty(Navigator.prototype, "locks"))
+          await page.reload()
+          await page.getByText("No closed approvals").waitFor()
+          await page.getByRole("button", { name: "Pending 1" }).waitFor()
+          const closed = page.waitForEvent("requestfailed", (request) =>
+            request.url().includes("/inbox/stream")
+          )
+          await setVisible(page, false)
+          await closed
+        })
+        const grace = yield* client({ preset: "reviewer", name: "Grace" }, "missed")
+        const { approvals } = yield* grace.approvals.list({ query: { status: "pending" } })
+        yield* grace.approvals.decide({
+          params: { id: approvals[0]!.approval_id },
+          payload: { decision: "approve" }
+        })
+        assert.strictEqual((yield* Fiber.join(waiting)).decision, "allow")
+        yield* Effect.promise(async () => {
+          await setVisible(page, true)
+          await page.getByRole("button", { name: /mail\.send/ }).waitFor()
+        })
+      }).pipe(Effect.scoped, Effect.orDie))
+
     test("a reviewer cannot decide an escalated step, an admin can", () =>
       Effect.gen(function* () {
         const { client } = yield* Countersign

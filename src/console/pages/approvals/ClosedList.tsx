@@ -1,9 +1,10 @@
 import { DateTime } from "effect"
+import { useEffect, useRef } from "react"
 import type { ClosedPage } from "../../../api/console/ClosedApprovals.ts"
 import type { InboxApproval } from "../../../api/Console.ts"
 import type { ApprovalSnapshot } from "../../../api/SessionStream.ts"
 import type { ApprovalId } from "../../../domain/Ids.ts"
-import { useAtomValue } from "../../state/atoms.ts"
+import { refresh, useAtomValue } from "../../state/atoms.ts"
 import {
   closedPagesAtom,
   closedQuery,
@@ -41,6 +42,13 @@ export default function ClosedList({
   const search = closedQuery.write("", query)
   const atom = closedPagesAtom(search)
   const pages = useLoadedItems(atom)
+  const { fullReads } = useAtomValue(inboxAtom)
+  const known = useRef(Math.max(1, fullReads))
+  useEffect(() => {
+    // The stream was interrupted: approvals that closed meanwhile did not arrive by it.
+    if (fullReads > known.current) refresh(atom)
+    known.current = Math.max(1, fullReads)
+  }, [atom, fullReads])
   return (
     <div className="decided-list">
       <ClosedFilters
