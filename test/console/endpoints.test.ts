@@ -4,7 +4,13 @@ import { createServer, type IncomingHttpHeaders } from "node:http"
 import { StepId } from "../../src/domain/Ids.ts"
 import { Countersign } from "../../src/testing/index.ts"
 import { verify } from "../../src/webhook/index.ts"
-import { Browser, horizontalOverflow, skipWithoutBrowser, openSignedIn } from "../support/browser.ts"
+import {
+  Browser,
+  holdRequest,
+  horizontalOverflow,
+  skipWithoutBrowser,
+  openSignedIn
+} from "../support/browser.ts"
 import { eventually } from "../support/eventually.ts"
 import { service } from "../support/service.ts"
 import { listenOnFreePort } from "../support/listenOnFreePort.ts"
@@ -397,7 +403,14 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Webho
           await page.getByRole("listitem").getByText("delivered").waitFor()
           await page.getByRole("button", { name: "Disable" }).click()
           await page.getByRole("dialog").getByText("lost for it").waitFor()
+          const disabling = await holdRequest(page, `**/notification-endpoints/${endpoint.id}`)
           await page.getByRole("dialog").getByRole("button", { name: "Disable" }).click()
+          await disabling.asked
+          // A dialog that closed now would hide a failure, and look as if nothing were done.
+          await page.keyboard.press("Escape")
+          await page.getByRole("dialog").getByRole("button", { name: "Cancel" }).press("Enter")
+          assert.strictEqual(await page.getByRole("dialog").count(), 1)
+          disabling.answer()
           await page.getByText(/^Disabled by (?!a 410)/).waitFor()
           await page.getByText("No events are delivered").waitFor()
           // They would fail, because the endpoint is disabled.

@@ -42,11 +42,14 @@ export const ConfirmButton = <A, E>({
       <Button small={small} kind={kind} onClick={() => setOpen(true)}>
         {label}
       </Button>
-      <Dialog open={open} title={title} onClose={close}>
+      {/* Closing does not stop a request, and would hide its failure. */}
+      <Dialog open={open} title={title} explicitClose={action.pending} onClose={close}>
         <div>{children}</div>
         <FailureNotice failure={action.failure} />
         <div className="dialog-actions">
-          <Button onClick={close}>Cancel</Button>
+          <Button disabled={action.pending} onClick={close}>
+            Cancel
+          </Button>
           <Button
             kind={kind === "bad" ? "bad" : "primary"}
             pending={action.pending}
