@@ -48,6 +48,68 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("execute"
   )
 
   it.effect(
+    "records the outcome of a tool whose result or error the service cannot store, with either client",
+    () =>
+      Effect.gen(function* () {
+        const run = yield* governedRun("execute unstorable")
+        const faults: Array<ExecutionFault> = []
+        const onFault = (fault: ExecutionFault) => void faults.push(fault)
+        const nested = (depth: number): unknown => JSON.parse("[".repeat(depth) + "]".repeat(depth))
+        const results = {
+          nul: { "a\0b": "\0 and \\u0000" },
+          surrogate: ["\ud83d", "\ude00", "😀"],
+          deep: nested(70),
+          deepest: nested(3_000),
+          long: Array.from({ length: 100_001 }, () => 1),
+          names: Object.fromEntries(Array.from({ length: 20_001 }, (_, index) => [`n${index}`, 1]))
+        }
+        const { execute } = yield* Client.pipe(
+          Effect.provide(Client.layer({ url: run.url, key: Redacted.make(run.key) }))
+        )
+        for (const [name, result] of Object.entries(results)) {
+          yield* Effect.promise(() =>
+            run.client.execute(run.session, { ...step, step_id: name }, () => result, { onFault })
+          )
+          const other = StepId.make(`${name} effect`)
+          yield* execute(
+            SessionId.make(run.session),
+            { ...step, step_id: other },
+            () => Effect.succeed(result),
+            {
+              onFault: (fault) => Effect.sync(() => onFault(fault))
+            }
+          )
+        }
+        const failing = run.client.execute(
+          run.session,
+          step,
+          () => Promise.reject(new Error("a\0b \ud83d")),
+          {
+            onFault
+          }
+        )
+        yield* Effect.promise(() => failing.catch(() => undefined))
+        assert.deepStrictEqual(faults, [])
+        const held = (step_id: string) =>
+          Effect.promise(() =>
+            run.client
+              .execute(run.session, { ...step, step_id }, () => assert.fail("executed"))
+              .catch((error: unknown) => error)
+          )
+        assert.deepNestedInclude(yield* held("nul"), {
+          "outcome.result": { "a\ufffdb": "\ufffd and \\u0000" }
+        })
+        assert.deepNestedInclude(yield* held("surrogate effect"), {
+          "outcome.result": ["\ufffd", "\ufffd", "😀"]
+        })
+        for (const step_id of ["deep", "long effect"]) {
+          assert.nestedProperty(yield* held(step_id), "outcome.result.omitted")
+        }
+        assert.deepNestedInclude(yield* held("call_1"), { "outcome.error": "a\ufffdb \ufffd" })
+      })
+  )
+
+  it.effect(
     "renews a claim at once that it gets again with a stored idempotency key, with either client",
     () =>
       Effect.gen(function* () {

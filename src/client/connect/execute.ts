@@ -118,7 +118,7 @@ export const reportEnd = async (
     // People see an unknown execution now, and not when the lease ends.
     isUnknown
       ? renew(1, UNKNOWN_END_TIMEOUT, AbortSignal.timeout(UNKNOWN_END_TIMEOUT))
-      : report(outcomeOf(end))
+      : reportRecordable(outcomeOf(end), report)
   try {
     await retryUnavailable(send, { retries: isUnknown ? 0 : REPORT_RETRIES })
   } catch (error) {
@@ -126,6 +126,20 @@ export const reportEnd = async (
     const isKnown =
       hasCode(error, "STEP_ALREADY_COMPLETED") || (isUnknown && hasCode(error, "CLAIM_MISMATCH"))
     if (!isKnown) onFault({ operation: "report", error })
+  }
+}
+
+/** Reports an outcome; without its result if the service does not accept that, such as for its nesting. */
+const reportRecordable = async (outcome: Outcome, report: Execution["report"]): Promise<unknown> => {
+  try {
+    return await report(outcome)
+  } catch (error) {
+    const isRefused = hasCode(error, "INVALID_REQUEST") || hasCode(error, "PAYLOAD_TOO_LARGE")
+    if (!isRefused || outcome.status === "failed" || outcome.result === undefined) throw error
+    return report({
+      status: "succeeded",
+      result: { omitted: `The service refused the result: ${errorText(error)}` }
+    })
   }
 }
 

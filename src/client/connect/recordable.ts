@@ -20,7 +20,10 @@ const stringify = (value: unknown): string => {
 // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- JSON.parse returns JSON
 const parse = (text: string): Schema.Json => JSON.parse(text) as Schema.Json
 
-/** A result as JSON. One that is too long, or that is not JSON, is replaced by `{ "omitted": … }`, which says why. */
+/**
+ * A result as JSON. One that is too long, or that is not JSON, is replaced by `{ "omitted": … }`, which says why. Characters that the service
+ * cannot store are replaced.
+ */
 export const recordable = (result: unknown): Schema.Json => {
   let text
   try {
@@ -30,13 +33,18 @@ export const recordable = (result: unknown): Schema.Json => {
   }
   return text.length > MAX_RESULT_CHARACTERS
     ? { omitted: `The result has ${text.length} characters; at most ${MAX_RESULT_CHARACTERS} are recorded` }
-    : parse(text)
+    : parse(text.replace(ESCAPE, (escape) => (escape.length > 2 ? REPLACEMENT : escape)))
 }
 
-/** The text of an error, cut to the length that is recorded. */
+/** An escape in a JSON text: U+0000 and lone surrogates, as `JSON.stringify` writes them, or one of two characters. */
+const ESCAPE = /\\(?:u0000|ud[89a-f]..|.)/gu
+
+const REPLACEMENT = "\ufffd"
+
+/** The text of an error, cut to the length that is recorded, without characters that the service cannot store. */
 export const errorText = (error: unknown): string => {
   const text = error instanceof Error ? error.message : typeof error === "string" ? error : inspect(error)
-  return cutText(text, MAX_ERROR_CHARACTERS)
+  return cutText(text, MAX_ERROR_CHARACTERS).replace(/\0|\p{Surrogate}/gu, REPLACEMENT)
 }
 
 const inspect = (error: unknown): string => {
