@@ -9,6 +9,7 @@ import { newIdempotencyKey } from "../client/connect/idempotencyKey.ts"
 import {
   type ExecutionFault,
   executionOf,
+  faultNotifier,
   renewWhileRunning,
   reportEnd,
   runReported,
@@ -151,12 +152,12 @@ export const makeToolGate = <Context = undefined>(
     client,
     leaseSeconds,
     onClaim,
-    onFault = warn,
     onMessage,
     recordResults = true,
     repeatedIds = "executed",
     whenUnreachable = "deny"
   } = options
+  const onFault = faultNotifier(options.onFault ?? warn)
   const states = new WeakMap<ToolCall, CallState>()
   /** Calls that were allowed without a decision: the service has no step to record their outcomes at. */
   const undecided = new WeakSet<ToolCall>()

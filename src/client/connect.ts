@@ -10,6 +10,7 @@ import {
   type ExecuteOptions,
   type ExecutionFault,
   executionOf,
+  faultNotifier,
   renewWhileRunning,
   reportEnd,
   requestedLease,
@@ -181,7 +182,7 @@ export const connect = (options: ClientOptions = {}): CountersignClient => {
       const allowed = { ...rest, decision, claim }
       const params = { id, step_id: rest.step_id }
       const execution = executionOf(client.sessions, params, claim.id, {
-        onFault,
+        onFault: faultNotifier(onFault),
         signal: options.signal
       })
       const release = renewWhileRunning(lease, execution, backgroundClock)

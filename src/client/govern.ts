@@ -11,6 +11,7 @@ import type { DecisionTimeout } from "./connect/DecisionTimeout.ts"
 import {
   type Execution,
   type ExecutionFault,
+  faultNotifier,
   renewWhileRunning,
   reportEnd,
   requestedLease,
@@ -123,7 +124,7 @@ export const makeExecute =
       const allowed = { ...rest, decision, claim }
       const params = { id, step_id: rest.step_id }
       const execution: Execution = {
-        onFault: (fault) => void runtime.run(onFault(fault), never),
+        onFault: faultNotifier(async (fault) => runtime.run(onFault(fault), never)),
         renew: (lease_seconds, timeout, signal) =>
           runtime.run(
             renewClaim({ params, payload: { claim_id: claim.id, lease_seconds } }).pipe(

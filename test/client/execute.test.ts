@@ -1,13 +1,15 @@
-import { assert, layer } from "@effect/vitest"
+import { assert, layer, vi } from "@effect/vitest"
 import { Effect, Fiber, Layer, Redacted } from "effect"
 import { FetchHttpClient, HttpClient } from "effect/http"
 import { TestClock } from "effect/testing"
 import { connect } from "../../src/client/connect/index.ts"
 import { Client, type ExecutionFault } from "../../src/client/index.ts"
+import { makeToolGate } from "../../src/adapters/toolGate.ts"
 import { SessionId, StepId } from "../../src/domain/Ids.ts"
 import { governedRun } from "../adapters/governedRun.ts"
 import { eventually } from "../adapters/mcp/eventually.ts"
 import { service } from "../support/service.ts"
+import { unhandledRejections } from "../webhook/unhandledRejections.ts"
 import { yieldToPromises } from "./yieldToPromises.ts"
 
 const step = { step_id: StepId.make("call_1"), tool: "read", action_class: "write", arguments: { amount: 1 } }
@@ -261,6 +263,73 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("execute"
         await eventually(async () => assert.deepInclude((await executions())[0], { state: "unknown" }))
         assert.deepStrictEqual(await outcomes(), [])
       })
+    })
+  )
+
+  it.effect("returns the result of a tool although the function for faults fails, with either client", () =>
+    Effect.gen(function* () {
+      const { client, key, url } = yield* governedRun("execute failing onFault")
+      const { execute } = yield* Client.pipe(Effect.provide(Client.layer({ url, key: Redacted.make(key) })))
+      const failed = new Error("The pager is out of reach")
+      const print = vi.spyOn(console, "error").mockImplementation(() => undefined)
+      yield* Effect.addFinalizer(() => Effect.sync(() => print.mockRestore()))
+      /** Runs a tool that closes its session, so that neither the renewals nor the report can succeed. */
+      const run = async (
+        failure: "throws" | "rejects",
+        execute: (
+          session: string,
+          tool: () => Promise<string>,
+          onFault: (fault: { readonly operation: string }) => void
+        ) => Promise<unknown>
+      ) => {
+        const { session_id } = await client.sessions.create()
+        const operations: Array<string> = []
+        const isLost = Promise.withResolvers<void>()
+        const tool = async () => {
+          await client.sessions.close(session_id)
+          await isLost.promise
+          return "refunded"
+        }
+        const throwing = ({ operation }: { readonly operation: string }) => {
+          operations.push(operation)
+          if (operation === "renew") isLost.resolve()
+          throw failed
+        }
+        const rejecting = async (fault: { readonly operation: string }) => throwing(fault)
+        const executed = await execute(session_id, tool, failure === "throws" ? throwing : rejecting)
+        assert.deepInclude(executed, { result: "refunded" })
+        assert.deepStrictEqual(operations, ["renew", "report"])
+      }
+      const short = { ...step, lease_seconds: 1 }
+      const unhandled = yield* Effect.promise(() =>
+        unhandledRejections(async () => {
+          for (const failure of ["throws", "rejects"] as const) {
+            await run(failure, (session, tool, onFault) => client.execute(session, short, tool, { onFault }))
+            await run(failure, (session, tool, onFault) =>
+              makeToolGate({ client, session, leaseSeconds: 1, onFault }).run(
+                { id: "call_1", tool: "read", arguments: {} },
+                undefined,
+                tool
+              )
+            )
+            await run(failure, (session, tool, onFault) =>
+              Effect.runPromise(
+                execute(SessionId.make(session), short, () => Effect.promise(tool), {
+                  onFault: (fault) =>
+                    failure === "throws"
+                      ? Effect.sync(() => onFault(fault))
+                      : Effect.promise(async () => onFault(fault))
+                })
+              )
+            )
+          }
+        })
+      )
+      assert.deepStrictEqual(unhandled, [])
+      assert.strictEqual(
+        print.mock.calls.filter(([text]) => text === "countersign: onFault failed:").length,
+        12
+      )
     })
   )
 

@@ -94,7 +94,7 @@ export interface GateSettings<Context = undefined> {
    * denies, and so does an outage while the call waits for a person. Default: `deny`.
    */
   readonly whenUnreachable?: "deny" | "allow"
-  /** Called with every fault. Default: a line on `console.warn`. */
+  /** Called with every fault. An error of its own is printed, and does not affect the call. Default: a line on `console.warn`. */
   readonly onFault?: (fault: GateFault) => void
 }
 

@@ -20,5 +20,5 @@ export interface LoggedAttempt {
   readonly retry_in_ms: number | undefined
 }
 
-/** Receives every attempt. An error that it throws is printed, and does not affect the call. */
+/** Receives every attempt. An error that it throws or rejects with is printed, and does not affect the call. */
 export type Log = (attempt: LoggedAttempt) => void

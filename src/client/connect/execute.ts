@@ -4,6 +4,7 @@ import { hasCode } from "../isTransient.ts"
 import type { Claim, Operations, StepRequest } from "./generated/Operations.ts"
 import type { GovernedDecision, WaitOptions } from "./govern.ts"
 import { keepClaim, type Lease } from "./keepClaim.ts"
+import { notify } from "./notify.ts"
 import { errorText, recordable } from "./recordable.ts"
 import { retryUnavailable } from "./retryUnavailable.ts"
 import type { Clock } from "./wait.ts"
@@ -40,7 +41,7 @@ export interface ExecutionFault {
 
 /** Options of `execute`. */
 export interface ExecuteOptions extends WaitOptions {
-  /** Called with every fault. Default: a line on `console.warn`. */
+  /** Called with every fault. An error of its own is printed, and does not affect the result. Default: a line on `console.warn`. */
   readonly onFault?: (fault: ExecutionFault) => void
 }
 
@@ -69,6 +70,12 @@ const REPORT_RETRIES = 5
 
 /** How long an unknown end is sent, in milliseconds. It is sent once: an interrupted program does not wait, and its lease ends in any case. */
 const UNKNOWN_END_TIMEOUT = 5_000
+
+/** Makes a function for faults safe to call: its own failure is printed, and changes nothing else. */
+export const faultNotifier =
+  <Fault>(onFault: (fault: Fault) => unknown) =>
+  (fault: Fault): void =>
+    notify("onFault", onFault, fault)
 
 /** The requests about one execution, by the operations of the client with promises. A step that was not claimed has an outcome, but no lease. */
 export const executionOf = (

@@ -1,7 +1,8 @@
 /** Sends requests with timeouts and retries. */
 import { retryDelay } from "../retryPolicy.ts"
 import { type FailedRequest, reasonOf, ServiceUnreachable, TIMEOUT } from "../ServiceUnreachable.ts"
-import type { Log, LoggedAttempt } from "./Log.ts"
+import type { Log } from "./Log.ts"
+import { notify } from "./notify.ts"
 import { type Closing, linkSignals, sleep } from "./wait.ts"
 
 /** The service that a client sends to. */
@@ -46,7 +47,7 @@ export const send = async (
         }
       : outcome
     const delay = retryDelay(retriable, attempt, ended, Date.now(), Math.random())
-    report(connection.log, {
+    notify("log", connection.log, {
       operation: request.operation,
       method,
       path: request.url.pathname,
@@ -63,15 +64,6 @@ export const send = async (
     }
     if (isResponse) await discard(outcome, signal)
     await sleep(delay, signal)
-  }
-}
-
-const report = (log: Log | undefined, attempt: LoggedAttempt): void => {
-  try {
-    log?.(attempt)
-  } catch (error) {
-    // oxlint-disable-next-line eslint/no-console -- the program's log is what failed
-    console.error("The client's log failed:", error)
   }
 }
 

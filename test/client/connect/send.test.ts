@@ -1,8 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
-import { afterEach } from "vitest"
+import { afterEach, onTestFinished, vi } from "vitest"
 import { isProblem } from "../../../src/client/index.ts"
 import { Closing } from "../../../src/client/connect/wait.ts"
+import type { Log } from "../../../src/client/connect/Log.ts"
 import { send } from "../../../src/client/connect/send.ts"
+import { unhandledRejections } from "../../webhook/unhandledRejections.ts"
 import { after, fakeService, realService, type ScriptedResponse } from "./fakeService.ts"
 
 const busy = (status: number, retryAfter?: string, type = "text/plain"): ScriptedResponse => ({
@@ -20,11 +22,15 @@ const postWithKey = { method: "POST", headers: { "idempotency-key": "k" } }
 const outcome = async (
   script: ReadonlyArray<ScriptedResponse>,
   request: { readonly method: string; readonly headers: Readonly<Record<string, string>> },
-  { retries = 3, timeout = 30_000 } = {}
+  {
+    log,
+    retries = 3,
+    timeout = 30_000
+  }: { readonly log?: Log; readonly retries?: number; readonly timeout?: number } = {}
 ) => {
   const fetched = fakeService(script)
   const { signal } = new AbortController()
-  const connection = { url: "http://service", key: "csk_key", log: undefined, closing: new Closing() }
+  const connection = { url: "http://service", key: "csk_key", log, closing: new Closing() }
   const url = new URL("http://service/v1/tasks")
   const sent = send(connection, { ...request, operation: "tasks.list", url, timeout, retries }, signal)
   const { error, took, value } = await after(600_000, sent)
@@ -50,6 +56,22 @@ describe("a request of the promise client", () => {
       })
     })
   }
+
+  it("does not fail because of a log that throws or rejects", async () => {
+    const print = vi.spyOn(console, "error").mockImplementation(() => undefined)
+    onTestFinished(() => print.mockRestore())
+    const throwing = () => {
+      throw new Error("The disk is full")
+    }
+    const unhandled = await unhandledRejections(async () => {
+      for (const log of [throwing, async () => throwing()]) {
+        assert.deepInclude(await outcome([ok], get, { log }), { ended: 200, asked: 1 })
+      }
+      realService()
+    })
+    assert.deepStrictEqual(unhandled, [])
+    assert.lengthOf(print.mock.calls, 2)
+  })
 
   it("is retried after a proxy's 502, but not after the service's own", async () => {
     assert.deepInclude(await outcome([busy(502), ok], postWithKey), { ended: 200, asked: 2 })
