@@ -142,10 +142,14 @@ interface CallState {
   signal?: AbortSignal | undefined
 }
 
-/** Creates the gate of an adapter. `clock`: that of the renewals. */
+/**
+ * Creates the gate of an adapter. `clock`: that of the renewals. `inBackground`: whether outcomes are reported further in the background while the
+ * service is out of reach; otherwise they are faults.
+ */
 export const makeToolGate = <Context = undefined>(
   options: GateOptions<Context>,
-  clock: Clock = backgroundClock
+  clock: Clock = backgroundClock,
+  { inBackground = true }: { readonly inBackground?: boolean } = {}
 ): ToolGate<Context> => {
   const {
     afterUnknown = false,
@@ -414,7 +418,7 @@ export const makeToolGate = <Context = undefined>(
       const id = session ?? (await sessionOf(context))
       const params = { id, step_id: claim?.step_id ?? (await callStepId(stepIdOf(call, context))) }
       const recorded: ToolEnd = end.status === "succeeded" && !recordResults ? { status: "succeeded" } : end
-      const execution = { onFault: faultOf(call), signal }
+      const execution = { inBackground, onFault: faultOf(call), signal }
       await reportEnd(recorded, executionOf(client.sessions, params, claim?.id ?? claim_id, execution))
     } catch (error) {
       onFault({ call, operation: "report", error })

@@ -1,7 +1,7 @@
 import canonicalize from "canonicalize"
 import { createHash, randomUUID } from "node:crypto"
 import { makeToolGate } from "../../adapters/toolGate.ts"
-import type { GateFault, ToolCall, Verdict } from "../../adapters/toolGate/publicTypes.ts"
+import type { GateFault, GateOptions, ToolCall, Verdict } from "../../adapters/toolGate/publicTypes.ts"
 import { connect, type CountersignClient } from "../../client/connect/index.ts"
 import { isProblem } from "../../client/connect/Problem.ts"
 import {
@@ -297,7 +297,7 @@ class Hook {
 
   #gate(id?: string) {
     const session = id ?? this.#state.session?.session_id ?? ""
-    return makeToolGate({
+    const options: GateOptions = {
       client: this.#client,
       session,
       actionClass: ({ tool }) => hookActionClass(this.#options.vendor, tool),
@@ -313,7 +313,9 @@ class Hook {
             : `The outcome of ${call.tool} was not recorded: ${describe(error)}`
         )
       }
-    })
+    }
+    // The agent waits until this process ends.
+    return makeToolGate(options, undefined, { inBackground: false })
   }
 
   /** The agent session of this session of the coding agent. Parallel hooks create one: they send the same idempotency key. */

@@ -1,7 +1,7 @@
 import { Cause, Data, Effect, FiberMap, FiberSet } from "effect"
 import { randomUUID } from "node:crypto"
 import { type AskOptions, FAULTS, makeToolGate } from "../../adapters/toolGate.ts"
-import type { ToolCall } from "../../adapters/toolGate/publicTypes.ts"
+import type { GateOptions, ToolCall } from "../../adapters/toolGate/publicTypes.ts"
 import { CallMap } from "../../adapters/toolGate/CallMap.ts"
 import type { ToolEnd } from "../../client/connect/execute.ts"
 import { isUnavailable } from "../../client/isTransient.ts"
@@ -73,7 +73,7 @@ export const makeGovernedCalls = Effect.fnUntraced(function* (
   const unreported = new Set<string>()
   const faults = new WeakMap<object, unknown>()
 
-  const gate = makeToolGate({
+  const gateOptions: GateOptions = {
     client,
     session: async () => (await openOnce()).session,
     onMessage: (_message, { actionClass }) =>
@@ -85,7 +85,9 @@ export const makeGovernedCalls = Effect.fnUntraced(function* (
       }
       log(`${FAULTS[operation]} ${call.tool} (${call.id}): ${describe(error)}`)
     }
-  })
+  }
+  // The journal keeps an outcome until it is recorded.
+  const gate = makeToolGate(gateOptions, undefined, { inBackground: false })
   /** Claimed calls, whose claims are renewed until their outcomes are reported, also while a server's question waits for the client. */
   const claimed = new CallMap<ToolCall>()
 

@@ -1,6 +1,6 @@
 /** How a claimed step is executed: its claim is renewed while the tool runs, and its end is reported. Shared by both clients and all adapters. */
 import type { Schema } from "effect"
-import { hasCode } from "../isTransient.ts"
+import { hasCode, isUnavailable } from "../isTransient.ts"
 import type { Claim, Operations, StepRequest } from "./generated/Operations.ts"
 import type { GovernedDecision, WaitOptions } from "./govern.ts"
 import { keepClaim, type Lease } from "./keepClaim.ts"
@@ -63,10 +63,15 @@ export interface Execution {
   readonly onFault: (fault: ExecutionFault) => void
   /** Aborts the run of the tool. One that fails afterwards was interrupted: what it did is unknown. */
   readonly signal?: AbortSignal | undefined
+  /** Whether the end is reported further in the background while the service is out of reach. Default: `true`. */
+  readonly inBackground?: boolean | undefined
 }
 
-/** Retries of a report, for a service that restarts: pauses of about 15 seconds together. */
+/** Retries of a report before the caller gets its result, for a service that restarts: pauses of about 15 seconds together. */
 const REPORT_RETRIES = 5
+
+/** Retries of a report after that, for a longer outage: pauses of about 5 minutes together. */
+const BACKGROUND_RETRIES = 14
 
 /** How long an unknown end is sent, in milliseconds. It is sent once: an interrupted program does not wait, and its lease ends in any case. */
 const UNKNOWN_END_TIMEOUT = 5_000
@@ -82,7 +87,7 @@ export const executionOf = (
   sessions: Pick<Operations["sessions"], "renewClaim" | "reportOutcome">,
   params: { readonly id: string; readonly step_id: string },
   claim_id: string | undefined,
-  { onFault, signal }: Pick<Execution, "onFault" | "signal">
+  options: Pick<Execution, "inBackground" | "onFault" | "signal">
 ): Execution => ({
   renew: async (lease_seconds, timeout, signal) => {
     if (claim_id === undefined) return
@@ -96,8 +101,7 @@ export const executionOf = (
       params,
       payload: { ...outcome, ...(claim_id === undefined ? {} : { claim_id }) }
     }),
-  onFault,
-  signal
+  ...options
 })
 
 /** Renews the claim of a step until the returned function is called. */
@@ -115,10 +119,13 @@ export const requestedLease = (
   { now }: Pick<Clock, "now">
 ): Lease => ({ lease_seconds, since: idempotencyKey === undefined ? now() : undefined })
 
-/** Reports how a tool ended. Never rejects: an end that cannot be recorded is a fault. */
+/**
+ * Reports how a tool ended. Never rejects: an end that cannot be recorded is a fault. In an outage it returns after some seconds, and goes on in
+ * the background.
+ */
 export const reportEnd = async (
   end: ToolEnd,
-  { onFault, renew, report, signal }: Execution
+  { inBackground = true, onFault, renew, report, signal }: Execution
 ): Promise<void> => {
   const isUnknown = end.status === "unknown" || (end.status === "failed" && signal?.aborted === true)
   const send = () =>
@@ -126,13 +133,17 @@ export const reportEnd = async (
     isUnknown
       ? renew(1, UNKNOWN_END_TIMEOUT, AbortSignal.timeout(UNKNOWN_END_TIMEOUT))
       : reportRecordable(outcomeOf(end), report)
-  try {
-    await retryUnavailable(send, { retries: isUnknown ? 0 : REPORT_RETRIES })
-  } catch (error) {
+  const onFailed = (error: unknown) => {
     // A report whose response was lost is sent again: the first one counts. A lease that has ended needs no end.
     const isKnown =
       hasCode(error, "STEP_ALREADY_COMPLETED") || (isUnknown && hasCode(error, "CLAIM_MISMATCH"))
     if (!isKnown) onFault({ operation: "report", error })
+  }
+  try {
+    await retryUnavailable(send, { retries: isUnknown ? 0 : REPORT_RETRIES })
+  } catch (error) {
+    if (isUnknown || !inBackground || !isUnavailable(error)) return onFailed(error)
+    retryUnavailable(send, { retries: BACKGROUND_RETRIES }).catch(onFailed)
   }
 }
 
