@@ -31,6 +31,13 @@ export interface Invocation {
 export interface ToolContext extends Invocation {
   readonly functionCallId?: string
   readonly abortSignal?: AbortSignal
+  /** The questions of tools to the user, by the ID of the call. */
+  readonly actions?: {
+    readonly requestedAuthConfigs: object
+    readonly requestedToolConfirmations: object
+  }
+  /** The user's answer. */
+  readonly toolConfirmation?: { readonly confirmed: boolean }
 }
 
 /** A tool of the kit. */
@@ -188,7 +195,20 @@ export const governPlugin = (options: GateOptions<Invocation> & UngovernedSettin
       return undefined
     },
 
-    afterToolCallback: (parameters) => report(parameters, { status: "succeeded", result: parameters.result }),
+    afterToolCallback: async (parameters) => {
+      const { result, toolContext } = parameters
+      if (asksUser(toolContext)) {
+        // The kit makes the same call again when the user has answered.
+        const call = allowed.take(keyOf(toolContext, toolContext.functionCallId))
+        if (call !== undefined) gate.suspend(call)
+        return undefined
+      }
+      const isRefused = toolContext.toolConfirmation?.confirmed === false
+      return report(
+        parameters,
+        isRefused ? { status: "failed", error: result } : { status: "succeeded", result }
+      )
+    },
 
     onToolErrorCallback: (parameters) => report(parameters, { status: "failed", error: parameters.error })
   }
@@ -198,6 +218,12 @@ export const governPlugin = (options: GateOptions<Invocation> & UngovernedSettin
 }
 
 const keyOf = ({ invocationId }: Pick<Invocation, "invocationId">, id = ""): string => `${invocationId} ${id}`
+
+/** Whether the tool has only asked the user, for a confirmation or a credential. */
+const asksUser = ({ actions, functionCallId = "" }: ToolContext): boolean =>
+  actions !== undefined &&
+  (Object.hasOwn(actions.requestedToolConfirmations, functionCallId) ||
+    Object.hasOwn(actions.requestedAuthConfigs, functionCallId))
 
 /** An agent of the kit. */
 interface KitAgent {

@@ -11,7 +11,9 @@ import {
 import { assert, layer } from "@effect/vitest"
 import { Effect } from "effect"
 import { z } from "zod"
+import type { Part } from "@google/genai"
 import { governPlugin } from "../../src/adapters/adk.ts"
+import { makeToolGate } from "../../src/adapters/toolGate.ts"
 import { service } from "../support/service.ts"
 import { adapterContract, type AdapterRun, type Driver, TOOLS } from "./adapterContract.ts"
 import { ScriptedModel } from "./adkModel.ts"
@@ -138,6 +140,95 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("adk", (i
         assert.deepStrictEqual(executed, [{ amount: 50, to: "card" }])
         assert.include(told.get("call_2"), "do not match the tool's schema")
         assert.lengthOf(await outcomes(), 1)
+      })
+    })
+  )
+
+  it.effect("records a call of a tool that asks its user when the user has answered", () =>
+    Effect.gen(function* () {
+      const { client, executions, outcomes, session } = yield* governedRun("adk confirmation")
+      yield* Effect.promise(async () => {
+        const executed: Array<unknown> = []
+        const tool = new FunctionTool({
+          name: "read",
+          description: "Reads",
+          parameters: z.object({ amount: z.number() }),
+          requireConfirmation: true,
+          execute: async (input) => {
+            executed.push(input)
+            return { balance: 42 }
+          }
+        })
+        const model = new ScriptedModel([
+          [{ id: "call_1", tool: "read", arguments: { amount: 1 } }],
+          [{ id: "call_2", tool: "read", arguments: { amount: 2 } }]
+        ])
+        const sessionService = new InMemorySessionService()
+        const runner = new Runner({
+          appName: "refunds",
+          agent: new LlmAgent({ name: "refunds", model, tools: [tool] }),
+          sessionService,
+          plugins: [governPlugin({ client, session })]
+        })
+        const { id: sessionId } = await sessionService.createSession({ appName: "refunds", userId: "ada" })
+        /** Sends a message, and returns the ID of the question that the kit asks the user. */
+        const send = async (part: Part) => {
+          let question = ""
+          const newMessage = { role: "user", parts: [part] }
+          for await (const { content } of runner.runAsync({ userId: "ada", sessionId, newMessage })) {
+            for (const { functionCall } of content?.parts ?? []) {
+              if (functionCall?.name === "adk_request_confirmation") question = functionCall.id ?? ""
+            }
+          }
+          return question
+        }
+        const answer = (id: string, confirmed: boolean) =>
+          send({ functionResponse: { id, name: "adk_request_confirmation", response: { confirmed } } })
+        const first = await send({ text: "Read it" })
+        assert.isNotEmpty(first)
+        assert.deepStrictEqual(executed, [])
+        const second = await answer(first, true)
+        assert.isNotEmpty(second)
+        await answer(second, false)
+        assert.deepStrictEqual(executed, [{ amount: 1 }])
+        assert.deepStrictEqual(await executions(), [])
+        const again = await makeToolGate({ client, session }).ask(
+          { id: "call_1", tool: "read", arguments: { amount: 1 } },
+          undefined
+        )
+        assert.include(again.verdict === "deny" ? again.message : "", '{"balance":42}')
+        assert.deepStrictEqual(await outcomes(), [
+          { step_id: "call_1", tool: "read", status: "succeeded" },
+          { step_id: "call_2", tool: "read", status: "failed" }
+        ])
+      })
+    })
+  )
+
+  it.effect("keeps the claim of a call whose tool asks its user for a credential", () =>
+    Effect.gen(function* () {
+      const { client, outcomes, session } = yield* governedRun("adk credential")
+      const plugin = governPlugin({ client, session })
+      const tool = new FunctionTool({ name: "read", description: "Reads", execute: async () => "done" })
+      const callOf = (invocationId: string, requestedAuthConfigs: object) => ({
+        tool,
+        toolArgs: {},
+        toolContext: {
+          invocationId,
+          sessionId: "s",
+          userId: "u",
+          functionCallId: "call_1",
+          actions: { requestedAuthConfigs, requestedToolConfirmations: {} }
+        }
+      })
+      yield* Effect.promise(async () => {
+        const asking = callOf("first", { call_1: {} })
+        assert.isUndefined(await plugin.beforeToolCallback(asking))
+        await plugin.afterToolCallback({ ...asking, result: undefined })
+        const answered = callOf("second", {})
+        assert.isUndefined(await plugin.beforeToolCallback(answered))
+        await plugin.afterToolCallback({ ...answered, result: "done" })
+        assert.deepStrictEqual(await outcomes(), [{ step_id: "call_1", tool: "read", status: "succeeded" }])
       })
     })
   )
