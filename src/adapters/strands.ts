@@ -24,7 +24,12 @@ export interface Invocation {
 
 /** The SDK's event of a call. */
 export interface ToolCallEvent extends Invocation {
-  readonly agent: { readonly cancelSignal: AbortSignal }
+  readonly agent: {
+    readonly cancelSignal: AbortSignal
+    takeSnapshot(options: { include: Array<"interrupts"> }): {
+      readonly data: Readonly<Record<string, unknown>>
+    }
+  }
   readonly toolUse: { readonly toolUseId: string; readonly name: string; readonly input: unknown }
 }
 
@@ -102,7 +107,14 @@ type Callbacks = Pick<
 interface AgentCalls {
   /** Submitted with others of the same response. */
   readonly asked: CallMap<Promise<Verdict>>
-  readonly allowed: CallMap<ToolCall>
+  readonly allowed: CallMap<AllowedCall>
+}
+
+/** A call that was allowed and has not ended. */
+interface AllowedCall {
+  readonly call: ToolCall
+  /** How often its tool had interrupted the invocation before. */
+  readonly interrupts: number
 }
 
 /** Agents that have an intervention of this module. */
@@ -123,7 +135,7 @@ export const governIntervention = (options: InterventionOptions): GovernedInterv
   const callsOf = ({ agent }: Invocation): AgentCalls => {
     const known = agents.get(agent)
     if (known !== undefined) return known
-    const calls = { asked: new CallMap<Promise<Verdict>>(), allowed: new CallMap<ToolCall>() }
+    const calls = { asked: new CallMap<Promise<Verdict>>(), allowed: new CallMap<AllowedCall>() }
     agents.set(agent, calls)
     return calls
   }
@@ -171,23 +183,28 @@ export const governIntervention = (options: InterventionOptions): GovernedInterv
       const validated = await validateArguments(schemaOf(event.tool), input)
       if (!validated.isValid) return { type: "deny", reason: validated.message }
       const call = { id: toolUseId, tool: name, arguments: validated.value }
+      const { allowed } = callsOf(event)
+      const left = allowed.take(toolUseId)
+      const interrupts = interruptsOf(event)
+      // The tool has asked the user: the same call goes on.
+      const isInterrupted = left !== undefined && interrupts > left.interrupts
+      if (isInterrupted) gate.suspend(left.call)
       const verdict = await ask(call, event)
       if (verdict.verdict !== "allow") {
         // The SDK repeats a call whose later hook has failed: the state of the first call does not belong to the second.
-        const left = callsOf(event).allowed.take(toolUseId)
-        if (left !== undefined) await gate.report(left, event, { status: "unknown" })
+        if (left !== undefined && !isInterrupted) await gate.report(left.call, event, { status: "unknown" })
         return { type: "deny", reason: verdict.message }
       }
-      callsOf(event).allowed.set(toolUseId, call)
+      allowed.set(toolUseId, { call, interrupts })
       return { type: "proceed" }
     },
 
     afterToolCall: async (event) => {
-      const call = callsOf(event).allowed.take(event.toolUse.toolUseId)
-      if (call !== undefined) {
+      const ended = callsOf(event).allowed.take(event.toolUse.toolUseId)
+      if (ended !== undefined) {
         const { error, result } = event
         await gate.report(
-          call,
+          ended.call,
           event,
           result.status === "success"
             ? { status: "succeeded", result: result.content }
@@ -199,6 +216,14 @@ export const governIntervention = (options: InterventionOptions): GovernedInterv
   }
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the fallback answers the other callbacks
   return withFallback(callbacks, async () => ({ type: "proceed" })) as GovernedIntervention
+}
+
+/** How often the tool of a call has interrupted the invocation. */
+const interruptsOf = ({ agent, toolUse }: ToolCallEvent): number => {
+  const { interrupts: state } = agent.takeSnapshot({ include: ["interrupts"] }).data
+  const interrupts =
+    typeof state === "object" && state !== null && "interrupts" in state ? state.interrupts : {}
+  return Object.keys(Object(interrupts)).filter((id) => id.startsWith(`tool:${toolUse.toolUseId}:`)).length
 }
 
 type ContentBlock = NonNullable<AfterModelCall["stopData"]>["message"]["content"][number]

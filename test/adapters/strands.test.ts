@@ -130,6 +130,41 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })("strands"
       })
     )
 
+    it.effect(`${version} › goes on with a call whose tool interrupts the invocation to ask the user`, () =>
+      Effect.gen(function* () {
+        const { client, executions, outcomes, session } = yield* governedRun(`strands handoff ${version}`)
+        yield* Effect.promise(async () => {
+          const handoff = sdk.tool({
+            name: "read",
+            description: "Asks the user",
+            inputSchema: z.object({ amount: z.number() }),
+            callback: (_input, context) => {
+              const first = context?.interrupt({ name: "first", reason: "Which account?" })
+              const second = context?.interrupt({ name: "second", reason: "Are you sure?" })
+              return `${JSON.stringify(first)} ${JSON.stringify(second)}`
+            }
+          })
+          const agent = new sdk.Agent({
+            model: new ScriptedModel([[{ id: "call_1", tool: "read", arguments: { amount: 1 } }]]),
+            tools: [handoff],
+            interventions: [governIntervention({ client, session })],
+            printer: false
+          })
+          let result = await agent.invoke("Refund it")
+          for (const response of ["savings", "sure"]) {
+            assert.strictEqual(result.stopReason, "interrupt")
+            const answers = (result.interrupts ?? []).map(({ id }) => ({
+              interruptResponse: { interruptId: id, response }
+            }))
+            result = await agent.invoke(answers)
+          }
+          assert.include(toldAbout(agent.messages).get("call_1"), '"savings" "sure"')
+          assert.deepStrictEqual(await executions(), [])
+          assert.deepStrictEqual(await outcomes(), [{ step_id: "call_1", tool: "read", status: "succeeded" }])
+        })
+      })
+    )
+
     it.effect(`${version} › runs an agent as a tool that is listed as ungoverned`, () =>
       Effect.gen(function* () {
         const run = yield* governedRun(`strands ungoverned agent tool ${version}`)

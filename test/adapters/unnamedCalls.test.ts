@@ -81,7 +81,7 @@ const calls: Readonly<Record<string, (gate: Gate) => Promise<string>>> = {
   },
   strands: async (gate) => {
     const result = await governIntervention(gate).beforeToolCall({
-      agent: { cancelSignal: signal },
+      agent: { cancelSignal: signal, takeSnapshot: () => ({ data: {} }) },
       invocationState: {},
       tool: undefined,
       toolUse: { toolUseId: "", name: "read", input: {} },
