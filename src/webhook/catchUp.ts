@@ -23,7 +23,10 @@ export interface CatchUpOptions {
    * await `catchUp` in an `onEvent`: they would wait for each other.
    */
   readonly seen: SeenEvents | EventClaims
-  /** Handles an event, as the webhook handler's `onEvent`. If it throws, so does `catchUp`, and the event is listed again. */
+  /**
+   * Handles an event, as the webhook handler's `onEvent`. If it throws, or does not end within five minutes, `catchUp` throws, and the event is
+   * listed again.
+   */
   readonly onEvent: (event: NotificationEvent) => unknown
   /** Called for an event of an unknown type, which is skipped: a newer service has it. Its own errors are ignored. */
   readonly onSkipped?: ((refusal: Refusal) => unknown) | undefined

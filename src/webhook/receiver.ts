@@ -14,8 +14,8 @@ export interface ReceiverOptions extends VerifyOptions {
   readonly seen: SeenEvents | EventClaims
   /**
    * Handles a verified, new event. A challenge that verifies the endpoint is answered without calling it. The sender
-   * waits five seconds in total: store the event, enqueue its work and return. If it throws, the response is 500 and
-   * the delivery is retried.
+   * waits five seconds in total: store the event, enqueue its work and return. If it throws, or does not
+   * end within five minutes, the response is 500, and the event is handled again when the delivery is retried.
    */
   readonly onEvent: (event: NotificationEvent) => unknown
   /** Maximum length of a body, in bytes. Default 256 KiB; events are under 4 KiB. */

@@ -69,6 +69,28 @@ interface EventHandling {
 
 type Handled = "done" | "busy"
 
+/**
+ * How long the handling of an event may take, in milliseconds. Without an end, such as by a statement on a lost database connection, all
+ * later deliveries of the event would wait for it too.
+ */
+const HANDLING_MILLIS = 5 * 60_000
+
+/** Rejects when the handling of an event takes too long. It may still end later: an event may be handled twice. */
+const withTimeout = async (id: string, work: Promise<Handled>): Promise<Handled> => {
+  let timer: ReturnType<typeof setTimeout> | undefined
+  const timeout = new Promise<never>((_, reject) => {
+    const late = new Error(`countersign/webhook: the handling of ${id} did not end within 5 minutes`)
+    timer = setTimeout(() => reject(late), HANDLING_MILLIS)
+    // A number in other runtimes. It does not keep Node running.
+    if (typeof timer === "object") timer.unref()
+  })
+  try {
+    return await Promise.race([work, timeout])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
 const handleClaimed = async (
   event: NotificationEvent,
   { onError, onEvent, seen }: EventHandling
@@ -96,7 +118,7 @@ const inProgress = new WeakMap<SeenEvents | EventClaims, Map<string, Promise<Han
 /**
  * Handles an event that this caller can claim. Callers in one process with the same record share the first one's result. Returns `"busy"`
  * if another process holds the claim, so that the event may still be unhandled. Throws what `onEvent` throws, and releases the claim
- * first; `onError` gets the error of a release that fails.
+ * first; `onError` gets the error of a release that fails. Throws if the handling does not end, so that the next caller handles the event.
  */
 export const handleOnce = (event: NotificationEvent, handling: EventHandling): Promise<Handled> => {
   const { seen } = handling
@@ -104,7 +126,7 @@ export const handleOnce = (event: NotificationEvent, handling: EventHandling): P
   inProgress.set(seen, events)
   const first = events.get(event.id)
   if (first !== undefined) return first
-  const work = handleClaimed(event, handling).finally(() => events.delete(event.id))
+  const work = withTimeout(event.id, handleClaimed(event, handling)).finally(() => events.delete(event.id))
   events.set(event.id, work)
   return work
 }

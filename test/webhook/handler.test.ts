@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Redacted, Result } from "effect"
+import { onTestFinished, vi } from "vitest"
 import { signatureHeaders, makeSigningKey } from "../../src/domain/delivery/WebhookSignature.ts"
 import {
   catchUp,
@@ -88,6 +89,28 @@ describe("handler", () => {
       events.map((event) => event.id),
       [Events.test.id, "evt_other"]
     )
+  })
+
+  it("handles an event again whose handling never ended, after five minutes", async () => {
+    vi.useFakeTimers({ toFake: ["clearTimeout", "setTimeout"] })
+    onTestFinished(() => void vi.useRealTimers())
+    const { open: begin, opened: begun } = gate()
+    let calls = 0
+    const { errors, receive } = setUp({
+      onEvent: () => {
+        begin()
+        return ++calls === 1 ? new Promise(() => undefined) : undefined
+      }
+    })
+    const hanging = receive(delivery())
+    await begun
+    await vi.advanceTimersByTimeAsync(300_000)
+    assert.strictEqual((await hanging).status, 500)
+    assert.include(String(errors[0]), "evt_")
+    assert.strictEqual(calls, 1)
+    assert.strictEqual((await receive(delivery())).status, 204)
+    assert.strictEqual(calls, 2)
+    assert.strictEqual(vi.getTimerCount(), 0)
   })
 
   it("handles two concurrent deliveries of one event once and gives both the same response", async () => {
