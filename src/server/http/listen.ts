@@ -170,9 +170,7 @@ class GuardedServer extends Server {
       keepAliveTimeout: limits.keepAliveMillis,
       maxHeaderSize: limits.headerBytes,
       // Checked below, to answer with a problem.
-      requireHostHeader: false,
-      // No protocol upgrade is supported, and an upgraded connection would escape these limits.
-      shouldUpgradeCallback: () => false
+      requireHostHeader: false
     })
     this.#fields = limits.headerFields
     this.#trustedProxies = limits.trustedProxies
@@ -188,6 +186,14 @@ class GuardedServer extends Server {
     this.on("clientError", (error, socket) => refuseConnection(socket, refusalOf(error)))
     this.on("checkExpectation", (_request, response) => refuse(response, "expectation"))
     this.on("connect", (_request, socket: Duplex) => refuseConnection(socket, "tunnel"))
+  }
+
+  /**
+   * No protocol upgrade is supported, and an upgraded connection would escape these limits. Node serves such a request as any other if nobody
+   * listens for upgrades.
+   */
+  override listenerCount(...args: Parameters<Server["listenerCount"]>): number {
+    return args[0] === "upgrade" ? 0 : super.listenerCount(...args)
   }
 
   /** Checks a connection and a request before any listener gets it. */

@@ -68,6 +68,8 @@ export const refuse = (response: ServerResponse, refusal: Refusal): void => {
 
 /** Answers an unparsable request with a refusal, on the bare connection, and closes it. */
 export const refuseConnection = (socket: Duplex, refusal: Refusal): void => {
+  // Node does not listen on a connection that it has handed over, or was never given: a reset would end the process.
+  socket.on("error", () => undefined)
   // If a response has begun, the client would read anything written now as part of it.
   if (!socket.writable || hasBegunResponse(socket)) return void socket.destroy()
   const { body, headers, status } = responseFor(refusal)

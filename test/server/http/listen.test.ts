@@ -1,9 +1,11 @@
 import { assert, describe, it, layer } from "@effect/vitest"
 import { Context, Deferred, Effect, Fiber, Layer, Queue } from "effect"
 import { HttpServer } from "effect/http"
+import { subscribe, unsubscribe } from "node:diagnostics_channel"
 import { once } from "node:events"
 import type { RequestListener, Server } from "node:http"
-import { createConnection, type Socket } from "node:net"
+import { createConnection, Socket } from "node:net"
+import { setImmediate as nextTurn } from "node:timers/promises"
 import {
   defaultListenLimits,
   layerListen,
@@ -341,6 +343,44 @@ describe("listen: unparsable requests", () => {
     })
   )
 
+  it.live("a connection that asks for a tunnel and is reset does not end the process", () =>
+    Effect.gen(function* () {
+      const { port } = yield* listening({}, ok)
+      const uncaught: Array<unknown> = []
+      const noteError = (error: unknown) => void uncaught.push(error)
+      const closed: Array<Promise<void>> = []
+      const noteSocket = (message: unknown) => {
+        const socket: unknown = Reflect.get(Object(message), "socket")
+        // Not by `once` of node:events, which would handle the error.
+        if (socket instanceof Socket && socket.localPort === port)
+          closed.push(new Promise((resolve) => void socket.on("close", () => resolve())))
+      }
+      yield* Effect.acquireRelease(
+        Effect.sync(() => {
+          subscribe("net.server.socket", noteSocket)
+          process.on("uncaughtException", noteError)
+        }),
+        () =>
+          Effect.sync(() => {
+            unsubscribe("net.server.socket", noteSocket)
+            process.off("uncaughtException", noteError)
+          })
+      )
+      yield* Effect.promise(async () => {
+        for (let attempt = 0; attempt < 20; attempt++) {
+          const client = createConnection(port, "127.0.0.1")
+          client.on("error", () => undefined)
+          await once(client, "connect")
+          client.write(`CONNECT a:443 HTTP/1.1\r\n${HOST}\r\n`, () => void client.resetAndDestroy())
+          await once(client, "close")
+        }
+        while (closed.length < 20) await nextTurn()
+        await Promise.all(closed)
+      })
+      assert.deepStrictEqual(uncaught, [])
+    })
+  )
+
   it.live.each([
     ["a hundred headers", `GET / HTTP/1.1\r\n${CLOSE}${fields(98)}\r\n`],
     ["HTTP/1.0 without a host", "GET / HTTP/1.0\r\n\r\n"],
@@ -355,7 +395,8 @@ describe("listen: unparsable requests", () => {
     ]
   ])("a request with %s is accepted", ([, bytes]) =>
     Effect.gen(function* () {
-      const { port } = yield* listening({}, ok)
+      const { port, server } = yield* listening({}, ok)
+      server.on("upgrade", (_request, socket) => void socket.destroy())
       assert.strictEqual((yield* exchange(port, bytes ?? "")).status, 200)
     })
   )
