@@ -3,6 +3,7 @@ import { Effect, Layer, Redacted } from "effect"
 import { Countersign } from "../../src/testing/index.ts"
 import {
   Browser,
+  holdRequest,
   skipWithoutBrowser,
   openPage,
   openSignedIn,
@@ -30,7 +31,13 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("API k
           await page.getByLabel("Name").and(page.locator("[aria-invalid]")).waitFor()
           await page.getByLabel("Name").fill("Ada")
           await page.getByLabel(/^Email/).fill("ada@example.com")
+          const creating = await holdRequest(page, "**/api-keys")
           await page.getByRole("button", { name: "Create key" }).click()
+          await creating.asked
+          // The key would be created, and its text shown to nobody.
+          await page.keyboard.press("Escape")
+          await page.getByRole("dialog").getByRole("button", { name: "Cancel" }).press("Enter")
+          creating.answer()
           const shown = page.getByRole("dialog", { name: "New API key" })
           const text = await shown.locator("code").innerText()
           await page.keyboard.press("Escape")

@@ -1,12 +1,10 @@
 import { Schema } from "effect"
-import type { FormEvent } from "react"
 import { ApprovalEventType } from "../../../domain/approvals/ApprovalEvent.ts"
 import type { NotificationEndpoint } from "../../../domain/delivery/NotificationEndpoint.ts"
 import { apiClient } from "../../state/apiClient.ts"
-import { Button } from "../../ui/Button.tsx"
-import { Dialog } from "../../ui/Dialog.tsx"
 import { fieldError } from "../../ui/Failure.ts"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
+import { FormDialog } from "../../ui/FormDialog.tsx"
 import { useAction } from "../../ui/useAction.ts"
 import { useFormDraft } from "../../ui/useFormDraft.ts"
 import { DescriptionField, toDescription } from "./DescriptionField.tsx"
@@ -40,29 +38,28 @@ export const EditEndpoint = ({
         payload: { description: toDescription(description), events: [first, ...rest] }
       })
   )
-  const submit = async (event: FormEvent) => {
-    event.preventDefault()
+  const submit = async () => {
     const [first, ...rest] = events
     if (first === undefined) return
     if ((await save.run([first, ...rest])) !== undefined) onClose()
   }
   return (
-    <Dialog open title="Edit endpoint" draft={draft} onClose={onClose}>
-      <form className="stack" onSubmit={(event) => void submit(event)}>
-        <FailureNotice failure={save.failure} fields={["description"]} />
-        <DescriptionField
-          error={fieldError(save.failure, "description")}
-          value={description}
-          onChange={(description) => draft.set({ description })}
-        />
-        <EventsField events={events} onChange={(events) => draft.set({ events })} />
-        <div className="dialog-actions">
-          <Button onClick={onClose}>Cancel</Button>
-          <Button kind="primary" type="submit" pending={save.pending} disabled={events.length === 0}>
-            Save
-          </Button>
-        </div>
-      </form>
-    </Dialog>
+    <FormDialog
+      title="Edit endpoint"
+      draft={draft}
+      submit="Save"
+      pending={save.pending}
+      disabled={events.length === 0}
+      onSubmit={submit}
+      onClose={onClose}
+    >
+      <FailureNotice failure={save.failure} fields={["description"]} />
+      <DescriptionField
+        error={fieldError(save.failure, "description")}
+        value={description}
+        onChange={(description) => draft.set({ description })}
+      />
+      <EventsField events={events} onChange={(events) => draft.set({ events })} />
+    </FormDialog>
   )
 }

@@ -1,6 +1,6 @@
 import { Option, Schema } from "effect"
 import { AsyncResult, Atom } from "effect/reactivity"
-import { type FormEvent, useState } from "react"
+import { useState } from "react"
 import {
   ApprovalEventType,
   approvalEventTypes,
@@ -15,13 +15,13 @@ import { useKeptDialog } from "../../state/keptWork.ts"
 import { useCan } from "../../state/session.ts"
 import { useRefreshing } from "../../state/useRefreshing.ts"
 import { Button } from "../../ui/Button.tsx"
-import { Dialog } from "../../ui/Dialog.tsx"
 import { ExportButton } from "../../ui/ExportButton.tsx"
 import { FirstRecord } from "../../ui/FirstRecord.tsx"
 import { fieldError } from "../../ui/Failure.ts"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
 import { PageHeader } from "../../ui/PageHeader.tsx"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
+import { FormDialog } from "../../ui/FormDialog.tsx"
 import { useOpenedByAddress } from "../../ui/useOpenedByAddress.ts"
 import { UntrustedText } from "../../ui/UntrustedText.tsx"
 import { SecretDialog } from "../../ui/SecretDialog.tsx"
@@ -189,35 +189,34 @@ const NewEndpoint = ({
       }
     })
   })
-  const submit = async (event: FormEvent) => {
-    event.preventDefault()
+  const submit = async () => {
     if (events.length === 0) return
     const created = await create.run()
     if (created !== undefined) onCreated(created.secret, created.endpoint.id)
   }
   return (
-    <Dialog open title="New endpoint" draft={draft} onClose={onClose}>
-      <form className="stack" onSubmit={(event) => void submit(event)}>
-        <FailureNotice failure={create.failure} fields={["url", "description"]} />
-        <UrlField
-          hint="A public HTTPS URL. It is masked after saving."
-          error={fieldError(create.failure, "url")}
-          value={url}
-          onChange={setUrl}
-        />
-        <DescriptionField
-          error={fieldError(create.failure, "description")}
-          value={description}
-          onChange={(description) => draft.set({ description })}
-        />
-        <EventsField events={events} onChange={(events) => draft.set({ events })} />
-        <div className="dialog-actions">
-          <Button onClick={onClose}>Cancel</Button>
-          <Button kind="primary" type="submit" pending={create.pending} disabled={events.length === 0}>
-            Create endpoint
-          </Button>
-        </div>
-      </form>
-    </Dialog>
+    <FormDialog
+      title="New endpoint"
+      draft={draft}
+      submit="Create endpoint"
+      pending={create.pending}
+      disabled={events.length === 0}
+      onSubmit={submit}
+      onClose={onClose}
+    >
+      <FailureNotice failure={create.failure} fields={["url", "description"]} />
+      <UrlField
+        hint="A public HTTPS URL. It is masked after saving."
+        error={fieldError(create.failure, "url")}
+        value={url}
+        onChange={setUrl}
+      />
+      <DescriptionField
+        error={fieldError(create.failure, "description")}
+        value={description}
+        onChange={(description) => draft.set({ description })}
+      />
+      <EventsField events={events} onChange={(events) => draft.set({ events })} />
+    </FormDialog>
   )
 }

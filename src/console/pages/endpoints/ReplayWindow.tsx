@@ -1,6 +1,6 @@
 import { DateTime, Option, Schema } from "effect"
 import { AsyncResult, Atom } from "effect/reactivity"
-import { type FormEvent, useState } from "react"
+import { useState } from "react"
 import { EndpointId } from "../../../domain/Ids.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { useAtomValue } from "../../state/atoms.ts"
@@ -9,9 +9,9 @@ import { useKeptDialog } from "../../state/keptWork.ts"
 import { countOf } from "../../ui/batch/BatchSheet.tsx"
 import { useRefreshing } from "../../state/useRefreshing.ts"
 import { Button } from "../../ui/Button.tsx"
-import { Dialog } from "../../ui/Dialog.tsx"
 import { fieldError } from "../../ui/Failure.ts"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
+import { FormDialog } from "../../ui/FormDialog.tsx"
 import { TextField } from "../../ui/TextField.tsx"
 import { showToast } from "../../ui/Toasts.tsx"
 import { useAction } from "../../ui/useAction.ts"
@@ -89,8 +89,7 @@ const ReplayDialog = ({
   const replay = useAction((payload: NonNullable<ReturnType<typeof periodOf>>) =>
     apiClient.notificationEndpoints.replayDeliveries({ params: { id }, payload })
   )
-  const submit = async (event: FormEvent) => {
-    event.preventDefault()
+  const submit = async () => {
     const period = periodOf(texts)
     if (period === undefined || isEmpty) return
     const counts = await replay.run(period)
@@ -104,49 +103,49 @@ const ReplayDialog = ({
     onDone()
   }
   return (
-    <Dialog open title="Replay failed deliveries" draft={draft} onClose={onClose}>
-      <form className="stack" onSubmit={(event) => void submit(event)}>
-        <p className="quiet">
-          All failed deliveries created in this period are queued again, oldest first, with their original
-          event ids.
-        </p>
-        <FailureNotice failure={replay.failure} fields={["since", "until"]} />
-        <TextField
-          label="From"
-          error={fieldError(replay.failure, "since")}
-          type="datetime-local"
-          required
-          value={since}
-          onChange={(since) => draft.set({ since })}
-        />
-        <TextField
-          label="Until"
-          hint="Defaults to the current time."
-          error={fieldError(replay.failure, "until")}
-          type="datetime-local"
-          value={until}
-          onChange={(until) => draft.set({ until })}
-        />
-        <p role="status">
-          {since === ""
-            ? "Choose when the period begins."
-            : counted === undefined
-              ? AsyncResult.isFailure(count)
-                ? "The failed deliveries could not be counted."
-                : "Counting the failed deliveries…"
-              : isEmpty
-                ? "No delivery of this period has failed: there is nothing to replay."
-                : `${counted.is_complete ? "" : "At least "}${countOf(counted.failed, ["failed delivery", "failed deliveries"])} of this period.`}
-        </p>
-        <div className="dialog-actions">
-          <Button onClick={onClose}>Cancel</Button>
-          <Button kind="primary" type="submit" pending={replay.pending} disabled={isEmpty}>
-            {counted?.is_complete === true && !isEmpty
-              ? `Replay ${counted.failed.toLocaleString("en")}`
-              : "Replay"}
-          </Button>
-        </div>
-      </form>
-    </Dialog>
+    <FormDialog
+      title="Replay failed deliveries"
+      draft={draft}
+      submit={
+        counted?.is_complete === true && !isEmpty ? `Replay ${counted.failed.toLocaleString("en")}` : "Replay"
+      }
+      pending={replay.pending}
+      disabled={isEmpty}
+      onSubmit={submit}
+      onClose={onClose}
+    >
+      <p className="quiet">
+        All failed deliveries created in this period are queued again, oldest first, with their original event
+        ids.
+      </p>
+      <FailureNotice failure={replay.failure} fields={["since", "until"]} />
+      <TextField
+        label="From"
+        error={fieldError(replay.failure, "since")}
+        type="datetime-local"
+        required
+        value={since}
+        onChange={(since) => draft.set({ since })}
+      />
+      <TextField
+        label="Until"
+        hint="Defaults to the current time."
+        error={fieldError(replay.failure, "until")}
+        type="datetime-local"
+        value={until}
+        onChange={(until) => draft.set({ until })}
+      />
+      <p role="status">
+        {since === ""
+          ? "Choose when the period begins."
+          : counted === undefined
+            ? AsyncResult.isFailure(count)
+              ? "The failed deliveries could not be counted."
+              : "Counting the failed deliveries…"
+            : isEmpty
+              ? "No delivery of this period has failed: there is nothing to replay."
+              : `${counted.is_complete ? "" : "At least "}${countOf(counted.failed, ["failed delivery", "failed deliveries"])} of this period.`}
+      </p>
+    </FormDialog>
   )
 }

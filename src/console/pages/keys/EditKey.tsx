@@ -1,10 +1,8 @@
 import { Schema } from "effect"
-import type { FormEvent } from "react"
 import type { ApiKey } from "../../../domain/identity/ApiKey.ts"
 import { apiClient } from "../../state/apiClient.ts"
-import { Button } from "../../ui/Button.tsx"
-import { Dialog } from "../../ui/Dialog.tsx"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
+import { FormDialog } from "../../ui/FormDialog.tsx"
 import { showToast } from "../../ui/Toasts.tsx"
 import { useAction } from "../../ui/useAction.ts"
 import { useFormDraft } from "../../ui/useFormDraft.ts"
@@ -37,8 +35,7 @@ export const EditKey = ({
     ...(address === apiKey.email ? {} : { email: address })
   }
   const update = useAction(() => apiClient.apiKeys.update({ params: { id: apiKey.id }, payload: change }))
-  const submit = async (event: FormEvent) => {
-    event.preventDefault()
+  const submit = async () => {
     const changed = await update.run()
     if (changed === undefined) return
     showToast(
@@ -49,36 +46,31 @@ export const EditKey = ({
     onChanged()
   }
   return (
-    <Dialog open title="Edit API key" draft={draft} onClose={onClose}>
-      <form className="stack" onSubmit={(event) => void submit(event)}>
-        <FailureNotice failure={update.failure} />
-        <KeyNameField
-          hint="Records of earlier actions keep the name of their time."
-          failure={update.failure}
-          value={name}
-          onChange={(name) => draft.set({ name })}
-        />
-        <KeyEmailField
-          hint="Optional. A new address is unverified until its owner confirms it by a link."
-          failure={update.failure}
-          value={email}
-          onChange={(email) => draft.set({ email })}
-        />
-        <p className="quiet small">
-          Scopes, groups, expiry and networks do not change. Create another key for that.
-        </p>
-        <div className="dialog-actions">
-          <Button onClick={onClose}>Cancel</Button>
-          <Button
-            kind="primary"
-            type="submit"
-            pending={update.pending}
-            disabled={Object.keys(change).length === 0}
-          >
-            Save
-          </Button>
-        </div>
-      </form>
-    </Dialog>
+    <FormDialog
+      title="Edit API key"
+      draft={draft}
+      submit="Save"
+      pending={update.pending}
+      disabled={Object.keys(change).length === 0}
+      onSubmit={submit}
+      onClose={onClose}
+    >
+      <FailureNotice failure={update.failure} />
+      <KeyNameField
+        hint="Records of earlier actions keep the name of their time."
+        failure={update.failure}
+        value={name}
+        onChange={(name) => draft.set({ name })}
+      />
+      <KeyEmailField
+        hint="Optional. A new address is unverified until its owner confirms it by a link."
+        failure={update.failure}
+        value={email}
+        onChange={(email) => draft.set({ email })}
+      />
+      <p className="quiet small">
+        Scopes, groups, expiry and networks do not change. Create another key for that.
+      </p>
+    </FormDialog>
   )
 }

@@ -1,11 +1,9 @@
 import { Schema } from "effect"
-import type { FormEvent } from "react"
 import type { Reviewer } from "../../../domain/approvals/Reviewer.ts"
 import { Link } from "../../app/router.tsx"
 import { apiClient } from "../../state/apiClient.ts"
-import { Button } from "../../ui/Button.tsx"
-import { Dialog } from "../../ui/Dialog.tsx"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
+import { FormDialog } from "../../ui/FormDialog.tsx"
 import { showToast } from "../../ui/Toasts.tsx"
 import { useAction } from "../../ui/useAction.ts"
 import { useFormDraft } from "../../ui/useFormDraft.ts"
@@ -36,29 +34,27 @@ export const EditReviewer = ({
   const save = useAction(() =>
     apiClient.reviewers.update({ params: { task_id }, payload: fromLimitsDraft(draft.value) })
   )
-  const submit = async (event: FormEvent) => {
-    event.preventDefault()
+  const submit = async () => {
     if ((await save.run()) === undefined) return
     showToast("Reviewer saved")
     onSaved()
   }
   return (
-    <Dialog open title="Edit reviewer" draft={draft} onClose={onClose}>
-      <form className="stack" onSubmit={(event) => void submit(event)}>
-        <LimitsFields draft={draft.value} failure={save.failure} onChange={draft.set} />
-        <p className="quiet">
-          Name, instructions and provider belong to the task:{" "}
-          <Link to={`/tasks/${task_id}/edit`}>edit its working copy</Link>, compare it and release it. Another
-          release has to earn the right again.
-        </p>
-        <FailureNotice failure={save.failure} fields={["tools", "daily_calls", "daily_tokens"]} />
-        <div className="dialog-actions">
-          <Button onClick={onClose}>Cancel</Button>
-          <Button kind="primary" type="submit" pending={save.pending}>
-            Save
-          </Button>
-        </div>
-      </form>
-    </Dialog>
+    <FormDialog
+      title="Edit reviewer"
+      draft={draft}
+      submit="Save"
+      pending={save.pending}
+      onSubmit={submit}
+      onClose={onClose}
+    >
+      <LimitsFields draft={draft.value} failure={save.failure} onChange={draft.set} />
+      <p className="quiet">
+        Name, instructions and provider belong to the task:{" "}
+        <Link to={`/tasks/${task_id}/edit`}>edit its working copy</Link>, compare it and release it. Another
+        release has to earn the right again.
+      </p>
+      <FailureNotice failure={save.failure} fields={["tools", "daily_calls", "daily_tokens"]} />
+    </FormDialog>
   )
 }

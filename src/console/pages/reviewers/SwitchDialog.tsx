@@ -1,5 +1,5 @@
 import { AsyncResult } from "effect/reactivity"
-import { type FormEvent, useState } from "react"
+import { useState } from "react"
 import type { ApprovalRules } from "../../../api/ApprovalRules.ts"
 import type { ReviewerBacktest } from "../../../api/Reviewers.ts"
 import type { ApprovalRule } from "../../../domain/approvals/ApprovalRule.ts"
@@ -8,9 +8,9 @@ import { Link } from "../../app/router.tsx"
 import { useAtomValue } from "../../state/atoms.ts"
 import { backtestAtom, type TestedTerms } from "../../state/reviewers.ts"
 import { AsyncContent } from "../../ui/AsyncContent.tsx"
-import { Button } from "../../ui/Button.tsx"
 import { Dialog } from "../../ui/Dialog.tsx"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
+import { FormDialog } from "../../ui/FormDialog.tsx"
 import { plainLine } from "../../ui/plainLine.ts"
 import { SelectField } from "../../ui/Select.tsx"
 import { AbsoluteTime } from "../../ui/Time.tsx"
@@ -22,6 +22,8 @@ import { takesReviewer } from "./termsOfRules.ts"
 
 /** The most characters of a tool in the choice of rules. */
 const MAX_TOOL = 60
+
+const TITLE = "Let it decide"
 
 interface Option {
   readonly rule: ApprovalRule
@@ -44,23 +46,18 @@ export const SwitchDialog = (props: SwitchProps) => {
       : []
   )
   const [first] = options
+  if (first !== undefined) return <SwitchForm {...props} first={first} options={options} />
   return (
-    <Dialog open title="Let it decide" onClose={onClose}>
-      {first === undefined ? (
-        <>
-          <p>
-            No rule can let it decide: it takes one that requires the approval of one person, and rejects on a
-            timeout.
-          </p>
-          <div className="dialog-actions">
-            <Link className="button primary" to="/rules?new=rule">
-              New rule
-            </Link>
-          </div>
-        </>
-      ) : (
-        <SwitchForm {...props} first={first} options={options} />
-      )}
+    <Dialog open title={TITLE} onClose={onClose}>
+      <p>
+        No rule can let it decide: it takes one that requires the approval of one person, and rejects on a
+        timeout.
+      </p>
+      <div className="dialog-actions">
+        <Link className="button primary" to="/rules?new=rule">
+          New rule
+        </Link>
+      </div>
     </Dialog>
   )
 }
@@ -86,21 +83,29 @@ const SwitchForm = ({
   const isTested = JSON.stringify(tested) === JSON.stringify(terms)
   const isReady = isTested && AsyncResult.isSuccess(backtest)
   const isValid = termsFault(draft) === undefined
-  const submit = async (event: FormEvent) => {
-    event.preventDefault()
+  const submit = async () => {
     if (!isValid) return
     if (!isTested) setTested(terms)
     else if (isReady && (await save.run()) !== undefined) onSaved()
   }
   return (
-    <form className="stack" onSubmit={(event) => void submit(event)}>
+    <FormDialog
+      title={TITLE}
+      submit={isTested ? "Let it decide" : "What would it have done?"}
+      pending={save.pending}
+      disabled={!isValid || (isTested && !isReady)}
+      onSubmit={submit}
+      onClose={onClose}
+    >
       <SelectField
         label="Rule"
         hint="Listed are rules that require the approval of one person, reject on a timeout, and have no other reviewer."
         value={rule.id}
         onChange={(id) => {
           const found = options.find((option) => option.rule.id === id)
-          if (found !== undefined) choose(found)
+          if (found === undefined) return
+          choose(found)
+          if (found.rule.reviewer !== null) setDraft(toTermsDraft(found.rule.reviewer))
         }}
         options={options.map((option) => [
           option.rule.id,
@@ -112,19 +117,7 @@ const SwitchForm = ({
         {(result) => <Backtest result={result} isOutdated={!isTested} />}
       </AsyncContent>
       <FailureNotice failure={save.failure} />
-      <div className="dialog-actions">
-        <Button onClick={onClose}>Cancel</Button>
-        {isTested ? (
-          <Button kind="primary" type="submit" pending={save.pending} disabled={!isValid || !isReady}>
-            Let it decide
-          </Button>
-        ) : (
-          <Button kind="primary" type="submit" disabled={!isValid}>
-            What would it have done?
-          </Button>
-        )}
-      </div>
-    </form>
+    </FormDialog>
   )
 }
 

@@ -1,15 +1,14 @@
 import { Result, Schema } from "effect"
 import { AsyncResult, Atom } from "effect/reactivity"
-import { type FormEvent, useMemo, useState } from "react"
+import { useMemo, useState } from "react"
 import { CommentRequirement } from "../../../domain/approvals/Approval.ts"
 import { ApprovalRule, RuleEffect } from "../../../domain/approvals/ApprovalRule.ts"
 import { compileTextPattern } from "../../../domain/approvals/CompiledRules/compileTextPattern.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { useAtomValue } from "../../state/atoms.ts"
 import type { RuleId } from "../../../domain/Ids.ts"
-import { Button } from "../../ui/Button.tsx"
 import { Checkbox } from "../../ui/Checkbox.tsx"
-import { Dialog } from "../../ui/Dialog.tsx"
+import { FormDialog } from "../../ui/FormDialog.tsx"
 import { SelectField } from "../../ui/Select.tsx"
 import { useFormDraft } from "../../ui/useFormDraft.ts"
 import { TextAreaField, TextField } from "../../ui/TextField.tsx"
@@ -96,8 +95,7 @@ export const RuleDialog = ({
   const set = (part: Partial<ApprovalRule>) => change({ rule: { ...rule, ...part } })
   // Only a rule that asks one person has a reviewer model.
   const hasReviewer = takesReviewer(rule) && reviewer.task_id !== null
-  const submit = (event: FormEvent) => {
-    event.preventDefault()
+  const submit = () => {
     const parsed = Result.all({
       when: Result.all(conditions.map(fromConditionDraft)),
       // Only a rule that allows has budgets.
@@ -121,125 +119,120 @@ export const RuleDialog = ({
     })
   }
   return (
-    <Dialog open title={isListed(rule.id) ? "Edit rule" : "New rule"} draft={kept} onClose={onClose}>
-      <form className="stack" onSubmit={submit}>
-        <SelectField
-          label="Effect"
-          value={rule.effect}
-          onChange={(effect) => set({ effect })}
-          options={RuleEffect.literals
-            .map((effect) => [effect, effectLabels[effect]] as const)
-            .toSorted(([, left], [, right]) => left.localeCompare(right))}
-        />
-        <TextField
-          label="Tool"
-          hint="The exact name, or a pattern with * as a wildcard."
-          required
-          maxLength={200}
-          spellCheck={false}
-          value={rule.tool}
-          onChange={(tool) => set({ tool })}
-        />
-        <TextField
-          label="Action class"
-          hint="For example read, write or admin, as sent by the agent."
-          required
-          maxLength={200}
-          spellCheck={false}
-          value={rule.action_class}
-          onChange={(action_class) => set({ action_class })}
-        />
-        <TaskField
-          hint="Without one, the rule matches steps of any task and steps without one."
-          task={rule.task_id}
-          onChange={(task_id) => set({ task_id })}
-        />
-        <ConditionsField
-          drafts={conditions}
+    <FormDialog
+      title={isListed(rule.id) ? "Edit rule" : "New rule"}
+      draft={kept}
+      submit={isListed(rule.id) ? "Update rule" : "Add rule"}
+      onSubmit={submit}
+      onClose={onClose}
+    >
+      <SelectField
+        label="Effect"
+        value={rule.effect}
+        onChange={(effect) => set({ effect })}
+        options={RuleEffect.literals
+          .map((effect) => [effect, effectLabels[effect]] as const)
+          .toSorted(([, left], [, right]) => left.localeCompare(right))}
+      />
+      <TextField
+        label="Tool"
+        hint="The exact name, or a pattern with * as a wildcard."
+        required
+        maxLength={200}
+        spellCheck={false}
+        value={rule.tool}
+        onChange={(tool) => set({ tool })}
+      />
+      <TextField
+        label="Action class"
+        hint="For example read, write or admin, as sent by the agent."
+        required
+        maxLength={200}
+        spellCheck={false}
+        value={rule.action_class}
+        onChange={(action_class) => set({ action_class })}
+      />
+      <TaskField
+        hint="Without one, the rule matches steps of any task and steps without one."
+        task={rule.task_id}
+        onChange={(task_id) => set({ task_id })}
+      />
+      <ConditionsField
+        drafts={conditions}
+        showsFaults={isSubmitted}
+        suggestions={suggestions}
+        onChange={(conditions) => change({ conditions })}
+      />
+      {rule.effect === "allow" ? (
+        <BudgetsField
+          drafts={budgets}
           showsFaults={isSubmitted}
           suggestions={suggestions}
-          onChange={(conditions) => change({ conditions })}
+          onChange={(budgets) => change({ budgets })}
         />
-        {rule.effect === "allow" ? (
-          <BudgetsField
-            drafts={budgets}
+      ) : null}
+      {rule.effect === "require_approval" ? (
+        <>
+          <QuorumField quorum={rule.quorum} onChange={(quorum) => set({ quorum })} />
+          <DurationField
+            label="Review window"
+            seconds={rule.review_seconds}
+            onChange={(review_seconds) => set({ review_seconds })}
+          />
+          <DurationField
+            label="Escalation window (admins)"
+            hint="Optional. Without it, the approval expires after the review window."
+            seconds={rule.escalation_seconds}
+            onChange={(escalation_seconds) => set({ escalation_seconds })}
+            onClear={() => set({ escalation_seconds: null })}
+          />
+          <DurationField
+            label="Expiry warning before the deadline"
+            hint="Optional. Default: when a quarter of the window is left."
+            seconds={rule.expiring_seconds}
+            onChange={(expiring_seconds) => set({ expiring_seconds })}
+            onClear={() => set({ expiring_seconds: null })}
+          />
+          <SelectField
+            label="Timeout action"
+            value={rule.timeout_action}
+            onChange={(timeout_action) => set({ timeout_action })}
+            options={[
+              ["reject", "Reject the step"],
+              ["allow", "Allow the step"]
+            ]}
+          />
+          <SelectField
+            label="Comment of the decision"
+            value={rule.require_comment}
+            onChange={(require_comment) => set({ require_comment })}
+            options={CommentRequirement.literals.map((one) => [one, requirementLabels[one]])}
+          />
+          <Checkbox checked={rule.self_approval} onChange={(isChecked) => set({ self_approval: isChecked })}>
+            Allow self-approval by the requesting key
+          </Checkbox>
+          <ReviewerField
+            draft={reviewer}
+            isPossible={takesReviewer(rule)}
             showsFaults={isSubmitted}
             suggestions={suggestions}
-            onChange={(budgets) => change({ budgets })}
+            onChange={(reviewer) => change({ reviewer })}
           />
-        ) : null}
-        {rule.effect === "require_approval" ? (
-          <>
-            <QuorumField quorum={rule.quorum} onChange={(quorum) => set({ quorum })} />
-            <DurationField
-              label="Review window"
-              seconds={rule.review_seconds}
-              onChange={(review_seconds) => set({ review_seconds })}
-            />
-            <DurationField
-              label="Escalation window (admins)"
-              hint="Optional. Without it, the approval expires after the review window."
-              seconds={rule.escalation_seconds}
-              onChange={(escalation_seconds) => set({ escalation_seconds })}
-              onClear={() => set({ escalation_seconds: null })}
-            />
-            <DurationField
-              label="Expiry warning before the deadline"
-              hint="Optional. Default: when a quarter of the window is left."
-              seconds={rule.expiring_seconds}
-              onChange={(expiring_seconds) => set({ expiring_seconds })}
-              onClear={() => set({ expiring_seconds: null })}
-            />
-            <SelectField
-              label="Timeout action"
-              value={rule.timeout_action}
-              onChange={(timeout_action) => set({ timeout_action })}
-              options={[
-                ["reject", "Reject the step"],
-                ["allow", "Allow the step"]
-              ]}
-            />
-            <SelectField
-              label="Comment of the decision"
-              value={rule.require_comment}
-              onChange={(require_comment) => set({ require_comment })}
-              options={CommentRequirement.literals.map((one) => [one, requirementLabels[one]])}
-            />
-            <Checkbox
-              checked={rule.self_approval}
-              onChange={(isChecked) => set({ self_approval: isChecked })}
-            >
-              Allow self-approval by the requesting key
-            </Checkbox>
-            <ReviewerField
-              draft={reviewer}
-              isPossible={takesReviewer(rule)}
-              showsFaults={isSubmitted}
-              suggestions={suggestions}
-              onChange={(reviewer) => change({ reviewer })}
-            />
-            <SummaryField
-              template={rule.summary_template}
-              examples={examples}
-              onChange={(summary_template) => set({ summary_template })}
-            />
-          </>
-        ) : null}
-        <TextAreaField
-          label="Reason"
-          hint="Shown to the agent and reviewers."
-          rows={2}
-          maxLength={1_000}
-          value={rule.reason}
-          onChange={(reason) => set({ reason })}
-        />
-        <div className="dialog-actions">
-          <Button onClick={onClose}>Cancel</Button>
-          <Button kind="primary" type="submit">
-            {isListed(rule.id) ? "Update rule" : "Add rule"}
-          </Button>
-        </div>
-      </form>
-    </Dialog>
+          <SummaryField
+            template={rule.summary_template}
+            examples={examples}
+            onChange={(summary_template) => set({ summary_template })}
+          />
+        </>
+      ) : null}
+      <TextAreaField
+        label="Reason"
+        hint="Shown to the agent and reviewers."
+        rows={2}
+        maxLength={1_000}
+        value={rule.reason}
+        onChange={(reason) => set({ reason })}
+      />
+    </FormDialog>
   )
 }

@@ -1,14 +1,13 @@
 import { Result, Schema } from "effect"
-import { type FormEvent, useState } from "react"
+import { useState } from "react"
 import type { TaskId } from "../../../domain/Ids.ts"
 import type { Task } from "../../../domain/tasks/Task.ts"
 import { refresh } from "../../state/atoms.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { datasetsAtom, taskAtom } from "../../state/tasks.ts"
-import { Button } from "../../ui/Button.tsx"
-import { Dialog } from "../../ui/Dialog.tsx"
 import { Field } from "../../ui/Field.tsx"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
+import { FormDialog } from "../../ui/FormDialog.tsx"
 import { TextAreaField } from "../../ui/TextField.tsx"
 import { showToast } from "../../ui/Toasts.tsx"
 import { useAction } from "../../ui/useAction.ts"
@@ -33,8 +32,7 @@ export const NewExamples = ({ onClose, task }: { readonly task: Task; readonly o
       payload: { base_dataset_id: base, examples }
     })
   )
-  const submit = async (event: FormEvent) => {
-    event.preventDefault()
+  const submit = async () => {
     const parsed = parseExamples(text)
     setParseError(Result.isFailure(parsed) ? parsed.failure : undefined)
     if (Result.isFailure(parsed)) return
@@ -50,43 +48,42 @@ export const NewExamples = ({ onClose, task }: { readonly task: Task; readonly o
     if (file !== undefined) draft.set({ text: await file.text() })
   }
   return (
-    <Dialog open title="Add examples" draft={draft} onClose={onClose}>
-      <form className="stack" onSubmit={(event) => void submit(event)}>
-        <p className="quiet">
-          {base === null
-            ? "Creates version 1. The live release uses it from then on."
-            : "Adds these examples to the newest version. An example with an identical input replaces the older one. " +
-              "The live release does not change."}
-        </p>
-        <TextAreaField
-          label="Examples"
-          hint={'One JSON object per line, {"input": {…}, "answer": {…}}, or a JSON array of them.'}
-          error={parseError ?? exampleError(create.failure)}
-          className="code"
-          rows={10}
-          required
-          spellCheck={false}
-          value={text}
-          onChange={(text) => draft.set({ text })}
-        />
-        <Field label="Or upload a file">
-          {(field) => (
-            <input
-              {...field}
-              type="file"
-              accept=".json,.jsonl,.ndjson,application/json"
-              onChange={({ target }) => void load(target.files?.[0])}
-            />
-          )}
-        </Field>
-        <FailureNotice failure={exampleError(create.failure) === undefined ? create.failure : undefined} />
-        <div className="dialog-actions">
-          <Button onClick={onClose}>Cancel</Button>
-          <Button kind="primary" type="submit" pending={create.pending}>
-            Create version
-          </Button>
-        </div>
-      </form>
-    </Dialog>
+    <FormDialog
+      title="Add examples"
+      draft={draft}
+      submit="Create version"
+      pending={create.pending}
+      onSubmit={submit}
+      onClose={onClose}
+    >
+      <p className="quiet">
+        {base === null
+          ? "Creates version 1. The live release uses it from then on."
+          : "Adds these examples to the newest version. An example with an identical input replaces the older one. " +
+            "The live release does not change."}
+      </p>
+      <TextAreaField
+        label="Examples"
+        hint={'One JSON object per line, {"input": {…}, "answer": {…}}, or a JSON array of them.'}
+        error={parseError ?? exampleError(create.failure)}
+        className="code"
+        rows={10}
+        required
+        spellCheck={false}
+        value={text}
+        onChange={(text) => draft.set({ text })}
+      />
+      <Field label="Or upload a file">
+        {(field) => (
+          <input
+            {...field}
+            type="file"
+            accept=".json,.jsonl,.ndjson,application/json"
+            onChange={({ target }) => void load(target.files?.[0])}
+          />
+        )}
+      </Field>
+      <FailureNotice failure={exampleError(create.failure) === undefined ? create.failure : undefined} />
+    </FormDialog>
   )
 }

@@ -1,15 +1,15 @@
 import { Effect, Option, Schema } from "effect"
 import { AsyncResult } from "effect/reactivity"
-import { type FormEvent, useState } from "react"
+import { useState } from "react"
 import type { Comparison } from "../../../domain/tasks/Comparison.ts"
 import { refresh, useAtomValue } from "../../state/atoms.ts"
 import { releasesAtom, taskAtom } from "../../state/tasks.ts"
 import { useKeptDialog } from "../../state/keptWork.ts"
 import { apiClient } from "../../state/apiClient.ts"
 import { Button } from "../../ui/Button.tsx"
-import { Dialog } from "../../ui/Dialog.tsx"
 import { fieldError } from "../../ui/Failure.ts"
 import { FailureNotice } from "../../ui/FailureNotice.tsx"
+import { FormDialog } from "../../ui/FormDialog.tsx"
 import { RadioField } from "../../ui/RadioField.tsx"
 import { NumberField, TextAreaField } from "../../ui/TextField.tsx"
 import { useAction } from "../../ui/useAction.ts"
@@ -84,80 +84,74 @@ const PromotionDialog = ({
       : Effect.asVoid(apiClient.releases.create({ params, payload: candidate }))
   })
   const canForce = refused || overridable.has(action.failure?.code)
-  const submit = async (event: FormEvent) => {
-    event.preventDefault()
+  const submit = async () => {
     setRefused(canForce)
     if ((await action.runResult(canForce)) === undefined) return
     onClose()
     onDone(isCanary ? "canary" : "live")
   }
   return (
-    <Dialog open title="Promote this candidate?" draft={draft} onClose={onClose}>
-      <form className="stack" onSubmit={(event) => void submit(event)}>
-        <p>
-          New runs will use this release. The candidate agreed with{" "}
-          {formatPercent(summary.candidate.agreement)} of the examples;{" "}
-          <ReleaseLabel id={live_release_id} release={baseline} /> agreed with{" "}
-          {formatPercent(summary.live.agreement)}. You can roll back to an earlier release.
+    <FormDialog
+      title="Promote this candidate?"
+      draft={draft}
+      submit={canForce ? "Promote nevertheless" : "Promote"}
+      kind={canForce ? "bad" : "primary"}
+      pending={action.pending}
+      disabled={(canForce && reason.trim() === "") || (isCanary && percent.trim() === "")}
+      onSubmit={submit}
+      onClose={onClose}
+    >
+      <p>
+        New runs will use this release. The candidate agreed with {formatPercent(summary.candidate.agreement)}{" "}
+        of the examples; <ReleaseLabel id={live_release_id} release={baseline} /> agreed with{" "}
+        {formatPercent(summary.live.agreement)}. You can roll back to an earlier release.
+      </p>
+      {isCurrent !== false ? null : (
+        <p className="notice warn">
+          That release is no longer live. The candidate was not compared with what is live now
+          {live === undefined ? null : (
+            <>
+              , <ReleaseLabel id={live.id} release={live} />
+            </>
+          )}
+          . Run a new comparison to know which one is better.
         </p>
-        {isCurrent !== false ? null : (
-          <p className="notice warn">
-            That release is no longer live. The candidate was not compared with what is live now
-            {live === undefined ? null : (
-              <>
-                , <ReleaseLabel id={live.id} release={live} />
-              </>
-            )}
-            . Run a new comparison to know which one is better.
-          </p>
-        )}
-        <RadioField
-          legend="It answers"
-          options={[
-            ["live", "all new runs, as the live release"],
-            ["canary", "a share of them, as a canary"]
-          ]}
-          value={isCanary ? "canary" : "live"}
-          onChange={(role) => draft.set({ role })}
+      )}
+      <RadioField
+        legend="It answers"
+        options={[
+          ["live", "all new runs, as the live release"],
+          ["canary", "a share of them, as a canary"]
+        ]}
+        value={isCanary ? "canary" : "live"}
+        onChange={(role) => draft.set({ role })}
+      />
+      {isCanary ? (
+        <NumberField
+          label="Percentage of the runs, as a canary"
+          hint="0.1 to 99."
+          error={fieldError(action.failure, "share")}
+          className="short"
+          min={0.1}
+          max={99}
+          value={percent}
+          onChange={(percent) => draft.set({ percent })}
         />
-        {isCanary ? (
-          <NumberField
-            label="Percentage of the runs, as a canary"
-            hint="0.1 to 99."
-            error={fieldError(action.failure, "share")}
-            className="short"
-            min={0.1}
-            max={99}
-            value={percent}
-            onChange={(percent) => draft.set({ percent })}
-          />
-        ) : task === undefined || task.canary_release_id === null ? null : (
-          <p className="notice warn">This ends the canary that is running.</p>
-        )}
-        <FailureNotice failure={action.failure} />
-        {canForce ? (
-          <TextAreaField
-            label="Reason to promote it nevertheless"
-            hint="Kept in the audit log."
-            rows={2}
-            required
-            maxLength={4_000}
-            value={reason}
-            onChange={(reason) => draft.set({ reason })}
-          />
-        ) : null}
-        <div className="dialog-actions">
-          <Button onClick={onClose}>Cancel</Button>
-          <Button
-            kind={canForce ? "bad" : "primary"}
-            pending={action.pending}
-            disabled={(canForce && reason.trim() === "") || (isCanary && percent.trim() === "")}
-            type="submit"
-          >
-            {canForce ? "Promote nevertheless" : "Promote"}
-          </Button>
-        </div>
-      </form>
-    </Dialog>
+      ) : task === undefined || task.canary_release_id === null ? null : (
+        <p className="notice warn">This ends the canary that is running.</p>
+      )}
+      <FailureNotice failure={action.failure} />
+      {canForce ? (
+        <TextAreaField
+          label="Reason to promote it nevertheless"
+          hint="Kept in the audit log."
+          rows={2}
+          required
+          maxLength={4_000}
+          value={reason}
+          onChange={(reason) => draft.set({ reason })}
+        />
+      ) : null}
+    </FormDialog>
   )
 }
