@@ -187,10 +187,9 @@ const makeSend = (
         return Effect.fail(new EgressFailed({ reason }))
       }
       const url = parsedUrl.success
-      const millis = Duration.toMillis(request.timeout)
-      const until = (request.began ?? now()) + millis
+      const until = (request.began ?? now()) + Duration.toMillis(request.timeout)
       const progress = new Progress(request.maxResponseBytes)
-      return Effect.flatMap(addressesOf(request, url, millis), (addresses) =>
+      return Effect.flatMap(addressesOf(request, url, until - now()), (addresses) =>
         dial(request, url, addresses, progress, until)
       )
     })

@@ -4,6 +4,7 @@ import { NetAddress } from "effect/net"
 import fc from "fast-check"
 import { subscribe, unsubscribe } from "node:diagnostics_channel"
 import { Socket } from "node:net"
+import { monotonicMillis } from "../../../src/server/concurrency/monotonicMillis.ts"
 import { nameServer, type Zone } from "../../support/dns.ts"
 import { suspendableClock } from "../../support/suspendableClock.ts"
 import { answers, egress, ok, peer, post } from "./Egress/peers.ts"
@@ -148,6 +149,9 @@ describe("Egress › DNS lookup", () => {
       const { send, vet } = yield* egress({ dns: dns.address })
       const short = yield* Effect.flip(send(post(`https://${hooks}/`, { timeout: "100 millis" })))
       assert.strictEqual(short.reason, "TimedOut")
+      const began = monotonicMillis(yield* Clock.Clock) - 10_000
+      const late = yield* Effect.flip(send(post(`https://${hooks}/`, { timeout: "10 seconds", began })))
+      assert.strictEqual(late.reason, "TimedOut")
       const long = yield* Effect.flip(vet(`https://${hooks}/`))
       assert.strictEqual(long.reason, "LookupFailed")
     })
