@@ -93,10 +93,13 @@ export const makeGovernedCalls = Effect.fnUntraced(function* (
 
   /** Reports an outcome, again and again while the service is out of reach. `onUnreachable` runs before each repetition. */
   const reportEnd = Effect.fnUntraced(function* (
-    { claim_id, step_id, tool }: CallRecord,
+    run: OpenRun,
+    { claim_id, session, step_id, tool }: CallRecord,
     end: CallEnd,
     onUnreachable: Effect.Effect<unknown> = Effect.void
   ) {
+    // The session of a call that was left can be closed meanwhile: it takes no outcomes.
+    if (session !== run.session) return undefined
     const call = claimed.take(step_id) ?? { id: step_id, tool, arguments: undefined }
     for (unreported.add(step_id); ; faults.delete(call)) {
       yield* Effect.promise(() => gate.report(call, undefined, toolEnd(end), claim_id ?? undefined))
@@ -110,13 +113,14 @@ export const makeGovernedCalls = Effect.fnUntraced(function* (
   })
 
   /** Reports an outcome to the service, and then removes the call from the journal, which has it until then. The client has the response. */
-  const conclude = ({ journal }: Pick<OpenRun, "journal">, record: CallRecord, end: CallEnd) =>
+  const conclude = (run: OpenRun, record: CallRecord, end: CallEnd) =>
     reportEnd(
+      run,
       record,
       end,
-      Effect.promise(() => journal.delivered(record.step_id))
+      Effect.promise(() => run.journal.delivered(record.step_id))
     ).pipe(
-      Effect.andThen(Effect.promise(() => journal.forget(record.step_id))),
+      Effect.andThen(Effect.promise(() => run.journal.forget(record.step_id))),
       Effect.catchCause((cause) => Effect.sync(() => log(describe(Cause.squash(cause)))))
     )
 
@@ -137,16 +141,16 @@ export const makeGovernedCalls = Effect.fnUntraced(function* (
       log
     })
     const { journal, left, ...opened } = await opening
-    const session = await opened.session()
+    const run = { journal, session: await opened.session() }
     for (const call of left) {
       const { record } = call
-      // A closed session takes no outcomes, and its approvals are void.
-      if (record.session !== session) {
+      // The approvals of a closed session are void. A call that was sent stays known: it must not be sent again.
+      if (call.state === "asked" && record.session !== run.session) {
         await journal.forget(record.step_id)
         continue
       }
       if (call.state === "ended" && call.isDelivered) {
-        runReport(conclude({ journal }, record, call.end))
+        runReport(conclude(run, record, call.end))
         continue
       }
       log(`${record.tool} (${record.step_id}) was left by the gate before: ${LEFT[call.state]}`)
@@ -157,10 +161,10 @@ export const makeGovernedCalls = Effect.fnUntraced(function* (
       const end =
         call.state === "ended" ? call.end : unknownEnd("the gate was stopped before the server had answered.")
       if (call.state === "interrupted") await journal.ended(record.step_id, end)
-      runReport(reportEnd(record, end))
+      runReport(reportEnd(run, record, end))
       leftCalls.push({ state: "ended", record, end, isDelivered: false })
     }
-    return { journal, session }
+    return run
   }
 
   // Opened by the first step: a client that only lists tools leaves nothing.

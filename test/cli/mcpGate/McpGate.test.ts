@@ -1,8 +1,9 @@
 import { assert, layer } from "@effect/vitest"
 import { Deferred, Effect } from "effect"
-import { mkdtempSync, readdirSync, rmSync } from "node:fs"
-import { tmpdir } from "node:os"
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs"
+import { hostname, tmpdir } from "node:os"
 import path from "node:path"
+import { FAULTS } from "../../../src/adapters/toolGate.ts"
 import { formatMessage, isObject, type JsonObject, type RpcMessage } from "../../../src/cli/mcp/jsonRpc.ts"
 import { digestOf } from "../../../src/cli/mcpGate/digest.ts"
 import { openJournal } from "../../../src/cli/mcpGate/Journal.ts"
@@ -250,6 +251,57 @@ layer(service(), { excludeTestServices: true, timeout: "60 seconds" })(
         const answered = yield* Effect.promise(() => gate.call("read", { file: "a" }))
         assert.strictEqual(causeOf(answered), "unknown")
         assert.deepStrictEqual(gate.executed, [])
+      })
+    )
+
+    it.effect("does not send a call again that was sent in a session that is closed", () =>
+      Effect.gen(function* () {
+        const run = yield* governedRun("gate sent in a closed session")
+        const directory = yield* temporaryDirectory
+        const killed = path.join(directory, "runs", "killed")
+        yield* Effect.promise(async () => {
+          const journal = await openJournal(path.join(killed, "calls"))
+          for (const [index, state] of ["asked", "interrupted", "ended", "delivered"].entries()) {
+            const step_id = `call_${index}`
+            const record = {
+              session: run.session,
+              step_id,
+              tool: "read",
+              action_class: "destructive",
+              digest: digestOf(["read", { state }]),
+              definition: digestOf({ name: "read", inputSchema: { type: "object" } }),
+              claim_key: "key",
+              claim_id: null
+            }
+            await journal.asked(record)
+            if (index > 0) await journal.started(record, 0)
+            const response = { result: { content: [{ type: "text", text: "done before" }] } }
+            if (index > 1) await journal.ended(step_id, { response, failure: null, isUnknown: false })
+            if (index > 2) await journal.delivered(step_id)
+          }
+          await run.client.sessions.close({ params: { id: run.session } })
+        })
+        const owner = { pid: 2 ** 22 + 1, started: null, host: hostname() }
+        writeFileSync(path.join(killed, "owner.json"), JSON.stringify(owner))
+        const session = { idempotency_key: "key", session_id: run.session }
+        writeFileSync(path.join(killed, "session.json"), JSON.stringify(session))
+
+        const gate = yield* gateFor(run, { createsSession: true, directory })
+        yield* Effect.promise(async () => {
+          assert.strictEqual(causeOf(await gate.call("read", { state: "interrupted" })), "unknown")
+          const ended = await gate.call("read", { state: "ended" })
+          assert.nestedPropertyVal(ended, "result.content[0].text", "done before")
+          assert.deepStrictEqual(gate.executed, [])
+          // Not sent, or answered: these are new calls.
+          const others = [{ state: "asked" }, { state: "delivered" }, { state: "interrupted" }]
+          for (const args of others)
+            assert.nestedPropertyVal(await gate.call("read", args), "result.content[0].text", "done")
+          assert.deepStrictEqual(gate.executed, others)
+          await gate.stop({ drain: true })
+          // A closed session takes no outcomes: none is reported.
+          assert.notInclude(gate.log.join("\n"), FAULTS.report)
+          assert.deepStrictEqual(readdirSync(path.join(directory, "runs")), [])
+        })
       })
     )
 
