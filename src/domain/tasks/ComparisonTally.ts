@@ -120,7 +120,7 @@ export interface ComparedExample {
   readonly candidate: Outcome
   readonly live: Outcome
   readonly fields: ReadonlyArray<string>
-  /** The answers after the first one. */
+  /** The answers after the first one, without their content: only the tally counts them. */
   readonly further?: ReadonlyArray<Answers>
 }
 
@@ -129,6 +129,14 @@ interface Answers {
   readonly candidate: Outcome
   readonly live: Outcome
 }
+
+/** What a tally reads of an answer after the first one. The whole answers of all repeats of a batch would take gigabytes of memory. */
+export const withoutContent = (outcome: Outcome): Outcome => ({
+  ...outcome,
+  answer: outcome.answer && {},
+  disagreeing: [],
+  examples: []
+})
 
 /** An example from its answers: with the outcomes of the first answer, and with the number that agree if there are several. */
 export const toComparedExample = (

@@ -1,22 +1,17 @@
 import { Context, type Effect } from "effect"
 import type { ComparisonCall } from "../../../domain/telemetry/ComparisonConventions.ts"
 import type { ComparisonId, ExampleId, OrgId, TaskId } from "../../../domain/Ids.ts"
-import type { Provider } from "../../../domain/tasks/Provider.ts"
-import type { ProviderCall } from "../Providers.ts"
 
-/** A call to a model in a comparison. */
-export interface ExampleCall extends Pick<ComparisonCall, "side" | "role"> {
-  readonly provider: Provider
-  readonly call: ProviderCall
-}
-
-/** The calls that were made for one example of a comparison, in the order in which they ended. */
+/**
+ * The calls that were made for one example of a comparison, in the order in which they ended. Without their messages: those of all repeats
+ * would stay in memory until the last one, and a prompt may have several MiB.
+ */
 export interface ExampleCalls {
   readonly org_id: OrgId
   readonly task_id: TaskId
   readonly comparison_id: ComparisonId
   readonly example_id: ExampleId
-  readonly calls: ReadonlyArray<ExampleCall>
+  readonly calls: ReadonlyArray<ComparisonCall>
 }
 
 /**

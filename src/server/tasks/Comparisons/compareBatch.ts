@@ -2,7 +2,12 @@ import { Array as Arr, Effect, Option, Semaphore } from "effect"
 import type { SqlClient } from "effect/sql"
 import { compareAnswers } from "../../../domain/tasks/Agreement.ts"
 import type { Outcome } from "../../../domain/tasks/Comparison.ts"
-import { addToTally, type ComparedExample, toComparedExample } from "../../../domain/tasks/ComparisonTally.ts"
+import {
+  addToTally,
+  type ComparedExample,
+  toComparedExample,
+  withoutContent
+} from "../../../domain/tasks/ComparisonTally.ts"
 import type { CompiledSchema } from "../../../domain/tasks/CompiledSchema.ts"
 import type { Example } from "../../../domain/tasks/Dataset.ts"
 import type { DatasetId } from "../../../domain/Ids.ts"
@@ -10,13 +15,15 @@ import { type EvaluatorTree, evaluatorTree } from "../../../domain/tasks/Evaluat
 import { verdictSchema } from "../../../domain/tasks/Judge.ts"
 import { costOf, type Provider } from "../../../domain/tasks/Provider.ts"
 import type { JsonSchema } from "../../../domain/tasks/Task.ts"
+import type { ComparisonCall } from "../../../domain/telemetry/ComparisonConventions.ts"
 import { readExamples } from "../Datasets/readExamples.ts"
 import { getVersion, type VersionRow } from "../Datasets/versionRows.ts"
 import { monotonicNow } from "../../concurrency/monotonicMillis.ts"
 import type { NoAnswer, ProviderAnswer, ProviderCall, Providers } from "../Providers.ts"
+import { toCompletedCall } from "../Providers/toCompletedCall.ts"
 import { getRelease } from "../Releases/rows.ts"
 import { readSchemas } from "../Tasks/rows.ts"
-import type { ExampleCall, ExampleCalls } from "./ExampleCalls.ts"
+import type { ExampleCalls } from "./ExampleCalls.ts"
 import { judgeAnswer, type ReadyJudge } from "./judgeAnswer.ts"
 import { callsOf, repeated } from "./budgetFaults.ts"
 import { type ComparisonRow, fromSpent } from "./rows.ts"
@@ -145,14 +152,20 @@ export const compareBatch = Effect.fnUntraced(function* (
   const compare = Effect.fnUntraced(function* (example: Example) {
     if (!(yield* decide)) return Option.none()
     const spent = new ExampleSpending()
-    const calls: Array<ExampleCall> = []
-    const answer = (name: ExampleCall["side"], side: Side) =>
+    const calls: Array<ComparisonCall> = []
+    const answer = (name: ComparisonCall["side"], side: Side) =>
       outcomeOf(providers, job, side, example, spent, (call) => calls.push({ side: name, ...call }))
-    const answerOnce = Effect.map(
-      Effect.all([answer("candidate", candidate), answer("live", job.live)], { concurrency: 2 }),
-      ([byCandidate, byLive]) => ({ candidate: byCandidate, live: byLive })
+    const answerBoth = Effect.all(
+      { candidate: answer("candidate", candidate), live: answer("live", job.live) },
+      { concurrency: 2 }
     )
-    const answers = yield* Effect.replicateEffect(answerOnce, row.repeats).pipe(
+    const answerFurther = Effect.map(answerBoth, ({ candidate, live }) => ({
+      candidate: withoutContent(candidate),
+      live: withoutContent(live)
+    }))
+    const answers = yield* Effect.forEach(Arr.range(1, row.repeats), (repeat) =>
+      repeat === 1 ? answerBoth : answerFurther
+    ).pipe(
       Effect.onExit((exit) =>
         Effect.andThen(
           onCompared({
@@ -171,7 +184,6 @@ export const compareBatch = Effect.fnUntraced(function* (
         )
       )
     )
-    if (!Arr.isArrayNonEmpty(answers)) return Option.none()
     const { origin } = example
     const compared = toComparedExample(answers, (first) => ({
       origin,
@@ -222,7 +234,7 @@ const outcomeOf = (
   side: Side,
   example: Example,
   spending: ExampleSpending,
-  onCall: (call: Omit<ExampleCall, "side">) => void
+  onCall: (call: Omit<ComparisonCall, "side">) => void
 ): Effect.Effect<Outcome> =>
   Effect.gen(function* () {
     const startedAt = yield* monotonicNow
@@ -237,7 +249,7 @@ const outcomeOf = (
         answer: { compiled, schema: Effect.succeed(schema) },
         onCall: (call) => {
           calls.push(call)
-          onCall({ role: "answer", provider: side.provider, call })
+          onCall({ role: "answer", ...toCompletedCall(side.provider, call) })
         }
       })
     ).pipe(Effect.onInterrupt(() => Effect.sync(() => spending.add(side.provider, calls))))
@@ -255,7 +267,7 @@ const outcomeOf = (
     const outcome = { answer, disagreeing, score, failure: null, ...made }
     if (agrees || judge === null) return { ...outcome, agrees }
     const verdict = yield* judgeAnswer(providers, row, judge, example, answer, spending, (call) =>
-      onCall({ role: "judge", provider: judge.provider, call })
+      onCall({ role: "judge", ...toCompletedCall(judge.provider, call) })
     )
     return { ...outcome, agrees: verdict.agrees, verdict }
   })

@@ -1,9 +1,8 @@
 import { Array as Arr, Effect, Layer } from "effect"
 import { generateTraceId } from "../../../domain/Ids.ts"
-import { type ComparisonCall, comparisonSpans } from "../../../domain/telemetry/ComparisonConventions.ts"
+import { comparisonSpans } from "../../../domain/telemetry/ComparisonConventions.ts"
 import { Spans } from "../../telemetry/Spans.ts"
-import { toCompletedCall } from "../Providers/toCompletedCall.ts"
-import { type ExampleCall, type ExampleCalls, ExampleCompared } from "./ExampleCalls.ts"
+import { type ExampleCalls, ExampleCompared } from "./ExampleCalls.ts"
 
 /**
  * Records each example of a comparison for which a model was called as a trace, with a span for each call. The trace has no content, whatever
@@ -18,20 +17,12 @@ const recordCalls = Effect.fnUntraced(function* (
   spans: Spans["Service"],
   { calls, comparison_id, example_id, org_id, task_id }: ExampleCalls
 ) {
-  // Without their messages, which would stay in memory until the spans are encoded.
-  const completed = calls.map(toComparisonCall)
-  if (!Arr.isReadonlyArrayNonEmpty(completed)) return
+  if (!Arr.isReadonlyArrayNonEmpty(calls)) return
   const trace_id = yield* generateTraceId
   yield* spans.record(org_id, {
     trace_id,
-    count: 1 + completed.length,
+    count: 1 + calls.length,
     whole: true,
-    make: () => comparisonSpans({ trace_id, task_id, comparison_id, example_id, calls: completed })
+    make: () => comparisonSpans({ trace_id, task_id, comparison_id, example_id, calls })
   })
-})
-
-const toComparisonCall = ({ call, provider, role, side }: ExampleCall): ComparisonCall => ({
-  ...toCompletedCall(provider, call),
-  side,
-  role
 })

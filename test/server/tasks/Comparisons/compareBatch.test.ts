@@ -3,6 +3,7 @@ import {
   Array as Arr,
   Clock,
   Context,
+  DateTime,
   Deferred,
   Duration,
   Effect,
@@ -14,6 +15,7 @@ import {
 } from "effect"
 import { SqlClient } from "effect/sql"
 import { Authorized } from "../../../../src/api/Authorization.ts"
+import type { NewComparison } from "../../../../src/api/Comparisons.ts"
 import {
   type ComparisonId,
   type DatasetId,
@@ -23,6 +25,7 @@ import {
 } from "../../../../src/domain/Ids.ts"
 import { noUsage } from "../../../../src/domain/tasks/Provider.ts"
 import { scopes } from "../../../../src/domain/identity/Scope.ts"
+import { compileSchema } from "../../../../src/domain/tasks/CompiledSchema.ts"
 import { ComparisonRuns } from "../../../../src/server/tasks/ComparisonRuns.ts"
 import { Comparisons } from "../../../../src/server/tasks/Comparisons.ts"
 import { Datasets } from "../../../../src/server/tasks/Datasets.ts"
@@ -32,12 +35,15 @@ import { Organizations } from "../../../../src/server/identity/Organizations.ts"
 import {
   NoAnswer,
   type ProviderAnswer,
+  type ProviderCall,
   type ProviderRequest,
   Providers
 } from "../../../../src/server/tasks/Providers.ts"
 import { KnownSecrets } from "../../../../src/server/secrets/KnownSecrets.ts"
 import { Audit } from "../../../../src/server/identity/Audit.ts"
 import { StoredUsage } from "../../../../src/server/identity/StoredUsage.ts"
+import { compareBatch, loadJob } from "../../../../src/server/tasks/Comparisons/compareBatch.ts"
+import type { ExampleCalls } from "../../../../src/server/tasks/Comparisons/ExampleCalls.ts"
 import { claimComparison } from "../../../../src/server/tasks/Comparisons/lease.ts"
 import { comparisonColumns, comparisonRows } from "../../../../src/server/tasks/Comparisons/rows.ts"
 import { ExampleSpending, makeSpending } from "../../../../src/server/tasks/Comparisons/Spending.ts"
@@ -105,7 +111,11 @@ const correctAnswer = () =>
   })
 
 /** Creates a comparison over `count` examples, in an organization of its own. */
-const createComparison = Effect.fnUntraced(function* (name: string, count: number) {
+const createComparison = Effect.fnUntraced(function* (
+  name: string,
+  count: number,
+  payload: NewComparison = {}
+) {
   const organizations = yield* Organizations
   const org_id: OrgId = yield* organizations.ensure(name)
   const principal = {
@@ -129,7 +139,7 @@ const createComparison = Effect.fnUntraced(function* (name: string, count: numbe
     ...Array.from({ length: count }, (_, n) => [`m${n}`, "other"] as const)
   )
   yield* Effect.provide(datasets.create(id, { examples: [first!, ...others] }), by)
-  const comparison = yield* Effect.provide(comparisons.create(id, {}), by)
+  const comparison = yield* Effect.provide(comparisons.create(id, payload), by)
   const read = Effect.provide(comparisons.get(comparison.id, { limit: 100 }), by)
   return { by, comparison, read, task_id: id }
 })
@@ -190,6 +200,57 @@ layer(live, { excludeTestServices: true })("ComparisonRuns.runOnce", (it) => {
       assert.isTrue(Option.getOrThrow(yield* runs.runOnce).completed)
       assert.strictEqual((yield* read).comparison.compared, 16)
     })
+  )
+
+  it.effect(
+    "no prompt, and no repeated answer after the first one, stays in memory until the batch ends",
+    () =>
+      Effect.gen(function* () {
+        const sql = yield* SqlClient.SqlClient
+        const { comparison } = yield* createComparison("repeats", 1, { repeats: 3 })
+        const row = yield* comparisonRows.first(sql`
+        UPDATE comparisons
+        SET status = 'failed'
+        WHERE comparison_id = ${comparison.id}
+        RETURNING ${sql.literal(comparisonColumns)}
+      `)
+        if (row === undefined) return yield* Effect.die("the comparison is missing")
+        const usage = { input_tokens: 2, output_tokens: 1 }
+        const call: ProviderCall = {
+          started_at: yield* DateTime.now,
+          duration_ms: 1,
+          usage,
+          messages: [{ role: "user", content: "a prompt" }],
+          response: null,
+          http_status: 200,
+          failure: null,
+          reason: null
+        }
+        const hooked: Array<ExampleCalls> = []
+        const { compared, row: after } = yield* compareBatch(
+          {
+            sql,
+            providers: Providers.of({
+              answer: ({ onCall }) =>
+                Effect.sync(() => {
+                  onCall?.(call)
+                  return { answer: { category: "an answer" }, usage, calls: [call], examples: [] }
+                })
+            }),
+            onCompared: (example) => Effect.sync(() => hooked.push(example))
+          },
+          yield* loadJob(sql, row, (schema) => Effect.fromResult(compileSchema(schema)).pipe(Effect.orDie)),
+          row,
+          { cancelled: Effect.never, isTimeSliceOver: Effect.succeed(false) }
+        )
+        assert.lengthOf(hooked[0]?.calls ?? [], 6)
+        assert.notInclude(JSON.stringify(hooked), "a prompt")
+        assert.deepStrictEqual(compared[0]?.candidate.answer, { category: "an answer" })
+        assert.lengthOf(compared[0]?.further ?? [], 2)
+        assert.notInclude(JSON.stringify(compared[0]?.further), "an answer")
+        assert.deepInclude(after.tally.candidate, { failed: 0, score: 0, input_tokens: 6, output_tokens: 3 })
+        assert.deepInclude(after.tally.repeats?.live, { sum: 0, unstable: 0 })
+      })
   )
 
   it.effect(
