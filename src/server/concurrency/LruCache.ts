@@ -22,7 +22,7 @@ export class LruCache<A> {
   #newest: Entry<A> | undefined
   #weight = 0
 
-  /** `onEvict` is called with each value that is removed because a limit is exceeded. */
+  /** `onEvict` is called with each value that is removed, or not inserted, because a limit is exceeded. */
   constructor(limit: { readonly entries: number; readonly weight: number }, onEvict?: (value: A) => void) {
     this.#limit = limit
     this.#onEvict = onEvict
@@ -36,9 +36,16 @@ export class LruCache<A> {
     return entry.value
   }
 
-  /** Replaces the value of this key, then evicts the least recently used entries until both limits hold. */
+  /**
+   * Replaces the value of this key, then evicts the least recently used entries until both limits hold. A value that is heavier than the
+   * limit is not inserted: it would evict all others, and then itself.
+   */
   set(key: string, value: A, weight: number): void {
     this.delete(key)
+    if (weight > this.#limit.weight) {
+      this.#onEvict?.(value)
+      return
+    }
     const entry: Entry<A> = { key, value, weight, older: undefined, newer: undefined }
     this.#entries.set(key, entry)
     this.#append(entry)

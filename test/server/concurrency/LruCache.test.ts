@@ -26,9 +26,26 @@ describe("LruCache", () => {
     cache.set("b", 2, 4)
     cache.set("c", 3, 9)
     assert.deepStrictEqual(evicted, [1, 2])
-    cache.set("d", 4, 11)
-    assert.deepStrictEqual(evicted, [1, 2, 3, 4])
-    assert.deepStrictEqual([...cache.entries()], [])
+  })
+
+  it("an entry that is heavier than the limit evicts no other one, and is reported to onEvict", () => {
+    const evicted: Array<number> = []
+    const cache = new LruCache<number>({ entries: 10, weight: 10 }, (value) => evicted.push(value))
+    cache.set("a", 1, 1)
+    cache.set("b", 2, 1)
+    cache.set("c", 3, 11)
+    assert.deepStrictEqual(
+      [evicted, [...cache.entries()]],
+      [
+        [3],
+        [
+          ["a", 1],
+          ["b", 2]
+        ]
+      ]
+    )
+    cache.set("a", 4, 11)
+    assert.deepStrictEqual([evicted, [...cache.entries()]], [[3, 4], [["b", 2]]])
   })
 
   it("a deleted or replaced entry frees its weight and is not reported to onEvict", () => {
@@ -47,7 +64,7 @@ describe("LruCache", () => {
     const call = fc.oneof(
       fc.record({ name: fc.constant("get" as const), key }),
       fc.record({ name: fc.constant("delete" as const), key }),
-      fc.record({ name: fc.constant("set" as const), key, weight: fc.nat(6) })
+      fc.record({ name: fc.constant("set" as const), key, weight: fc.nat(12) })
     )
     fc.assert(
       fc.property(fc.array(call, { maxLength: 40 }), (calls) => {
@@ -67,7 +84,9 @@ describe("LruCache", () => {
             list = others
           } else {
             cache.set(one.key, value, one.weight)
-            list = [...others, { key: one.key, value, weight: one.weight }]
+            list = others
+            if (one.weight > 10) expected.push(value)
+            else list = [...others, { key: one.key, value, weight: one.weight }]
             while (list.length > 3 || list.reduce((sum, { weight }) => sum + weight, 0) > 10) {
               expected.push(list[0]?.value ?? -1)
               list = list.slice(1)
