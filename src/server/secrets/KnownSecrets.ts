@@ -1,4 +1,15 @@
-import { Array as Arr, Context, Effect, Layer, Redacted, Result, Schema, Semaphore } from "effect"
+import {
+  Array as Arr,
+  Context,
+  Deferred,
+  Effect,
+  Exit,
+  Layer,
+  Redacted,
+  Result,
+  Schema,
+  Semaphore
+} from "effect"
 import { SqlClient } from "effect/sql"
 import { KnownValues } from "../../domain/redaction/Redaction.ts"
 import type { OrgId } from "../../domain/Ids.ts"
@@ -9,6 +20,7 @@ import { compilePolicy, noPolicy } from "../../domain/redaction/RedactionPolicy.
 import { RedactionRules } from "../../domain/redaction/RedactionRules.ts"
 import { makeStatementBatcher } from "../store/makeStatementBatcher.ts"
 import { rowsOf } from "../store/rows.ts"
+import { isInTransaction } from "../store/transaction.ts"
 import { placeOf, sealedColumns } from "./SecretBox/sealedColumns.ts"
 
 const SealedValueRow = Schema.Struct({
@@ -66,7 +78,7 @@ const MAX_CACHED_SECRETS = 20_000
 /** Calls whose versions one statement reads. */
 const MAX_VERSIONS = 500
 
-/** Organizations whose secrets are read concurrently: one organization may have thousands. */
+/** Organizations whose secrets are read concurrently, in transactions and outside: one organization may have thousands. */
 const MAX_CONCURRENT_READS = 4
 
 /** Secrets indexed per tick of the event loop: about a millisecond. */
@@ -108,11 +120,7 @@ export class KnownSecrets extends Context.Service<
         return entry?.version === version ? entry.values : undefined
       }
 
-      const reads = yield* Semaphore.make(MAX_CONCURRENT_READS)
       const read = Effect.fnUntraced(function* (org_id: OrgId, version: string) {
-        // Another fiber may have filled the cache while this one waited for its permit.
-        const cached = findCached(org_id, version)
-        if (cached !== undefined) return cached
         const secrets = yield* readSecrets(sql, box, org_id)
         const values = new KnownValues([], yield* readPolicy(sql, org_id))
         for (const chunk of Arr.chunksOf(secrets, SECRETS_PER_TICK)) {
@@ -123,11 +131,18 @@ export class KnownSecrets extends Context.Service<
         return values
       }, Effect.orDie)
 
+      const reads = yield* makeSingleFlight({ findCached, read })
+      // A call in a transaction has a connection. It must not wait for a read that waits for one.
+      const readsInTransactions = yield* makeSingleFlight({ findCached, read })
+
       // On the hot path of feedback: a hit creates no fiber and no span.
       const forVersion = (org_id: OrgId, version: string): Effect.Effect<KnownValues> =>
         Effect.suspend(() => {
           const cached = findCached(org_id, version)
-          return cached === undefined ? reads.withPermits(1)(read(org_id, version)) : Effect.succeed(cached)
+          if (cached !== undefined) return Effect.succeed(cached)
+          return Effect.flatMap(isInTransaction, (inside) =>
+            (inside ? readsInTransactions : reads)(org_id, version)
+          )
         })
 
       // Concurrent calls share a statement, which begins after each of them.
@@ -163,6 +178,53 @@ export class KnownSecrets extends Context.Service<
     })
   )
 }
+
+/**
+ * Single-flight: makes a function that reads the values of organizations, each by one fiber at a time, whose result the other callers share.
+ * If that fiber is interrupted, one of them reads instead.
+ */
+const makeSingleFlight = Effect.fnUntraced(function* ({
+  findCached,
+  read
+}: {
+  readonly findCached: (org_id: OrgId, version: string) => KnownValues | undefined
+  readonly read: (org_id: OrgId, version: string) => Effect.Effect<KnownValues>
+}) {
+  const permits = yield* Semaphore.make(MAX_CONCURRENT_READS)
+  /** The reads in flight. The result is undefined after an interruption. */
+  const inFlight = new Map<
+    OrgId,
+    { readonly version: string; readonly result: Deferred.Deferred<KnownValues | undefined> }
+  >()
+
+  const start = (org_id: OrgId, version: string, reading: Effect.Effect<KnownValues>) => {
+    const result = Deferred.makeUnsafe<KnownValues | undefined>()
+    inFlight.set(org_id, { version, result })
+    return Effect.onExit(reading, (exit) =>
+      Effect.sync(() => {
+        inFlight.delete(org_id)
+        Deferred.doneUnsafe(result, Exit.hasInterrupts(exit) ? Exit.succeed(undefined) : exit)
+      })
+    )
+  }
+
+  const get = (org_id: OrgId, version: string): Effect.Effect<KnownValues> =>
+    Effect.uninterruptibleMask((restore): Effect.Effect<KnownValues | undefined> => {
+      // After a wait for another read, which may have filled the cache.
+      const cached = findCached(org_id, version)
+      if (cached !== undefined) return Effect.succeed(cached)
+      const other = inFlight.get(org_id)
+      if (other === undefined) {
+        return start(org_id, version, restore(permits.withPermits(1)(read(org_id, version))))
+      }
+      return Effect.map(restore(Deferred.await(other.result)), (values) =>
+        other.version === version ? values : undefined
+      )
+    }).pipe(
+      Effect.flatMap((values) => (values === undefined ? get(org_id, version) : Effect.succeed(values)))
+    )
+  return get
+})
 
 /**
  * The texts to search for: the secret itself, for a scheme and a credential (`Bearer X`) also the credential alone, and for a signing
