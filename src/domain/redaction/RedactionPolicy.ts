@@ -11,6 +11,9 @@ import { MAX_MATCH, type PersonalData, type RedactionPattern, type RedactionRule
 const MAX_SIZE = 250
 const MAX_TOTAL_SIZE = 1_000
 
+/** Maximum size of the character classes of all patterns or exceptions together: they are compiled in one step, twice, in some 60 ms. */
+const MAX_TOTAL_CLASS_SIZE = 1_000_000
+
 /** Length of the parts in which a text is searched. */
 const PART = 8 * 1024
 
@@ -166,6 +169,7 @@ const compileAll = (
   faults: Array<PatternFault>
 ): ReadonlyArray<Expression> => {
   const compiled: Array<Expression> = []
+  let classSize = 0
   for (const [index, { pattern }] of list.entries()) {
     const result = compilePattern(pattern)
     if (Result.isFailure(result)) {
@@ -174,6 +178,15 @@ const compileAll = (
     }
     const { size, test } = result.success
     compiled.push({ source: pattern, size })
+    classSize += result.success.classSize
+    if (classSize > MAX_TOTAL_CLASS_SIZE) {
+      faults.push({
+        pointer: at,
+        detail:
+          "The character classes of the expressions are too large together. Use fewer wide ranges with the flag `i`, and fewer Unicode properties."
+      })
+      break
+    }
     // On an empty text, a match is empty.
     if (test("")) {
       faults.push({

@@ -55,6 +55,16 @@ describe("compilePolicy", () => {
       patterns: named(...Array.from({ length: 10 }, (_, index) => `${index}[a-z]{150}`))
     })
     assert.strictEqual(fault?.pointer, "#/patterns")
+    const classes = named(...Array.from({ length: 50 }, (_, index) => String.raw`(?i)${index}[\S\S\S]`))
+    for (const [list, given] of Object.entries({
+      patterns: { patterns: classes },
+      exceptions: { exceptions: classes }
+    })) {
+      const [excess, ...others] = faultsOf(given)
+      assert.strictEqual(excess?.pointer, `#/${list}`)
+      assert.include(excess?.detail, "character classes")
+      assert.lengthOf(others, 0)
+    }
   })
 })
 

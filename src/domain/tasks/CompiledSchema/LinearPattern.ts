@@ -11,6 +11,19 @@ const MAX_LENGTH = 1_000
  */
 const MAX_ESTIMATED_SIZE = 20_000
 
+/**
+ * Largest character classes, as estimated: four times nearly all of Unicode, which takes some 15 ms. If case is ignored, RE2 folds their
+ * code points one by one when it compiles them, and the program has one step for a class of any size.
+ */
+const MAX_ESTIMATED_CLASSES = 500_000
+
+/** The first and the last code point with case. RE2 folds no range that contains both. */
+const FIRST_CASED = 0x41
+const LAST_CASED = 0x1e943
+
+/** Code points that are folded in the time in which the largest Unicode property (`\PL`) is compiled. */
+const PROPERTY_SIZE = 5_000
+
 /** Characters times program steps per unit of work, in the engine's worst case. */
 const STEPS_A_UNIT = 16
 
@@ -18,6 +31,8 @@ const STEPS_A_UNIT = 16
 export interface LinearPattern {
   /** Steps of its program: 4 for `[a-z]+`, 1,002 for `\\p{L}{1000}`. Matching takes at most characters times steps. */
   readonly size: number
+  /** Estimated size of its character classes, in code points: 4,000,000 take some 120 ms to compile. */
+  readonly classSize: number
   readonly test: (text: string) => boolean
   /** The first match from an index on, in UTF-16 code units. */
   readonly find: (text: string, from: number) => { readonly start: number; readonly end: number } | undefined
@@ -29,8 +44,14 @@ const NOT_SPACE = String.raw`\x00-\x08\x0E-\x1F!-\x{9F}\x{A1}-\x{167F}\x{1681}-\
 const LINE_END = String.raw`\n\r\x{2028}\x{2029}`
 const ANY = String.raw`\x00-\x{10FFFF}`
 
-/** A token of a pattern: characters that RE2 takes literally (`\Q…\E`), an escape, a POSIX class, an empty class of ECMAScript, or one character. */
-const TOKEN = /\\Q[\s\S]*?(?:\\E|$)|\\[\s\S]|\[:\^?\w+:\]|\[\^?\]|[\s\S]/gu
+/**
+ * A token of a pattern: characters that RE2 takes literally (`\Q…\E`), an escape, a POSIX class, a class of no or of all characters, or one
+ * character.
+ */
+const TOKEN = /\\Q[\s\S]*?(?:\\E|$)|\\[\s\S]|\[:\^?\w+:\]|\[(?:\^|\\s\\S|\\S\\s)?\]|[\s\S]/gu
+
+/** The usual ways to match any character, line ends too. */
+const ANYTHING = new Set(["[^]", String.raw`[\s\S]`, String.raw`[\S\s]`])
 
 /** A group that sets the flag `s`, with which `.` matches line ends too. */
 const DOT_ALL = /\(\?[a-zA-Z]*s[a-zA-Z]*(?:-[a-zA-Z]*)?[:)]/u
@@ -44,7 +65,7 @@ const ecmaScriptClasses = (pattern: string): string => {
   return pattern.replaceAll(TOKEN, (token) => {
     if (inClass) {
       // In a class, `[` is an ordinary member.
-      if (token === "]" || token === "[]" || token === "[^]") inClass = false
+      if (token === "]" || token === "[]" || ANYTHING.has(token)) inClass = false
       if (token === String.raw`\s`) return SPACE
       if (token === String.raw`\S`) return NOT_SPACE
       return token === String.raw`\b` ? String.raw`\x08` : token
@@ -105,15 +126,68 @@ export const estimateSize = (pattern: string): number => {
   return groups.reduce((size, { before, last }) => size + before + last, 3)
 }
 
+/** A group that sets the flag `i`, with which case is ignored. */
+const IGNORE_CASE = /\(\?[a-zA-Z]*i[a-zA-Z]*(?:-[a-zA-Z]*)?[:)]/u
+
+const PROPERTY = String.raw`\\[pP](?:\{[^}]*\}|[\s\S])`
+const CHARACTER = String.raw`\\x\{[^}]*\}|\\x[\da-fA-F]{2}|\\[0-7]{1,3}|\\?[\s\S]`
+
+/** A property or the members of a class, which may have no end, and the parts in which a bracket begins no class. */
+const CLASS = new RegExp(
+  String.raw`\\Q[\s\S]*?(?:\\E|$)|(?<members>${PROPERTY}|\[\^?(?:\[:\^?\w+:\]|\\[\s\S]|[^\]\\])*)|\\[\s\S]`,
+  "gu"
+)
+
+/** A member of a class: a named class, a property, or a character or range. */
+const MEMBER = new RegExp(
+  String.raw`\[:\^?\w+:\]|\\[dDsSwW]|(?<property>${PROPERTY})|(?<first>${CHARACTER})(?:-(?<last>${CHARACTER}))?`,
+  "gu"
+)
+
+/**
+ * Estimates how many code points are folded when a pattern in RE2 syntax is compiled. Unicode properties count with every flag.
+ */
+const estimateClasses = (pattern: string): number => {
+  const ignoreCase = IGNORE_CASE.test(pattern)
+  let size = 0
+  for (const { groups: part } of pattern.matchAll(CLASS)) {
+    const { members } = part ?? {}
+    for (const { groups: member } of members?.replace(/^\[\^?/u, "").matchAll(MEMBER) ?? []) {
+      const { first, last, property } = member ?? {}
+      if (property !== undefined) size += PROPERTY_SIZE
+      if (!ignoreCase || first === undefined || last === undefined) continue
+      const from = codePointOf(first)
+      const to = codePointOf(last)
+      if (from > FIRST_CASED || to < LAST_CASED) {
+        size += Math.max(0, Math.min(to, LAST_CASED) - Math.max(from, FIRST_CASED))
+      }
+    }
+  }
+  return size
+}
+
+/** The code point of a member. An escape that is not hexadecimal stands for some character of ASCII. */
+const codePointOf = (character: string): number => {
+  const digits = /(?<=^\\x\{?)[\da-fA-F]+/u.exec(character)?.[0]
+  return digits === undefined ? (character.codePointAt(0) ?? 0) : Number.parseInt(digits, 16)
+}
+
 /** Compiles a pattern, or fails with the reason. Look-around and back-references cannot be matched in linear time. */
 export const compilePattern = (pattern: string): Result.Result<LinearPattern, string> => {
   if (pattern.length > MAX_LENGTH) return Result.fail(`The pattern is longer than ${MAX_LENGTH} characters`)
   if (estimateSize(pattern) > MAX_ESTIMATED_SIZE)
     return Result.fail("The pattern is too large. Shorten counts such as `{1,200}`")
   try {
-    const compiled = RE2JS.compile(ecmaScriptClasses(RE2JS.translateRegExp(pattern)))
+    const source = ecmaScriptClasses(RE2JS.translateRegExp(pattern))
+    const classSize = estimateClasses(source)
+    if (classSize > MAX_ESTIMATED_CLASSES)
+      return Result.fail(
+        "The character classes of the pattern are too large. Use fewer wide ranges with the flag `i`, and fewer Unicode properties"
+      )
+    const compiled = RE2JS.compile(source)
     return Result.succeed({
       size: compiled.programSize(),
+      classSize,
       test: (text) => compiled.test(text),
       find: (text, from) => {
         const matcher = compiled.matcher(text)

@@ -162,7 +162,9 @@ describe("LinearPattern matches as ECMAScript does", () => {
       "[\\s]",
       "[^\\s]",
       "[\\S]",
-      "[\\Sa]"
+      "[\\Sa]",
+      "[\\s\\S]",
+      "[[\\S\\s]"
     ],
     ...[
       "[\\s\\d]",
@@ -275,6 +277,34 @@ describe("LinearPattern matches as ECMAScript does", () => {
       "((((a{1,9}){9}){9}){9}){9}"
     ]) {
       assert.match(Result.getOrThrow(Result.flip(compilePattern(source))), /too large/)
+    }
+  })
+
+  it("a pattern whose classes take long to compile is refused without being compiled", () => {
+    for (const members of [
+      "\\S".repeat(490),
+      "B-\u{1e943}".repeat(240),
+      "^" + String.raw`\x42-\x{1E942}`.repeat(60),
+      String.raw`\u0042-\u{10FFFF}`.repeat(50),
+      String.raw`\102-\uFFFF`.repeat(80),
+      "--\ud7ff" + "[:alpha:]--\ud7ff".repeat(60),
+      String.raw`\pL--\uFFFF`.repeat(80),
+      String.raw`\PL`.repeat(320),
+      "B-\u{1e943}".repeat(40) + String.raw`B-\x{}`
+    ]) {
+      for (const pattern of [`(?i)[${members}]`, `(?s-m:(?mi:a[${members}`]) {
+        const reason = Result.getOrThrow(Result.flip(compilePattern(pattern)))
+        assert.match(reason, /character classes of the pattern are too large/, pattern)
+      }
+    }
+    for (const pattern of [
+      "(?i)[a-zà-ÿ]+",
+      "(?i)" + "[^\\S\\n]+".repeat(3),
+      "(?i)" + String.raw`[\s\S]*a[\S\s]*b`.repeat(40),
+      `[${"\\S".repeat(490)}]`,
+      String.raw`(?i)\Q[${"B-\u{1e943}".repeat(200)}`
+    ]) {
+      assert.isTrue(Result.isSuccess(compilePattern(pattern)), pattern)
     }
   })
 
