@@ -1,6 +1,6 @@
-import { RE2JS, RE2Set } from "re2js"
+import { RE2Set } from "re2js"
 import { Result } from "effect"
-import { compilePattern } from "../tasks/CompiledSchema/LinearPattern.ts"
+import { compilePattern, type LinearPattern } from "../tasks/CompiledSchema/LinearPattern.ts"
 import { findPersonalData, isPersonalField } from "./Redaction/findPersonalData.ts"
 import { REDACTED } from "./Redaction/mark.ts"
 import { mergeRanges, type TextRange } from "./Redaction/TextRange.ts"
@@ -27,13 +27,6 @@ const EXCEPTION_MEMORY = 64 * 1024
 /** The part of an organization's policy in the weight of caches, besides its size. */
 const BASE_SIZE = 100
 
-/** A valid expression. */
-interface Expression {
-  readonly source: string
-  /** Steps of its program. */
-  readonly size: number
-}
-
 /** A fault of a pattern, with its place in the rules. */
 export interface PatternFault {
   readonly pointer: string
@@ -42,7 +35,7 @@ export interface PatternFault {
 
 /** An organization's compiled redaction rules. */
 export class RedactionPolicy {
-  readonly #patterns: ReadonlyArray<Expression>
+  readonly #patterns: ReadonlyArray<LinearPattern>
   readonly #patternSet: RE2Set
   readonly #hasExceptions: boolean
   readonly #exceptionSet: RE2Set
@@ -51,8 +44,8 @@ export class RedactionPolicy {
   readonly size: number
 
   constructor(
-    patterns: ReadonlyArray<Expression>,
-    exceptions: ReadonlyArray<Expression>,
+    patterns: ReadonlyArray<LinearPattern>,
+    exceptions: ReadonlyArray<LinearPattern>,
     personal: ReadonlySet<PersonalData>
   ) {
     this.#patterns = patterns
@@ -101,15 +94,13 @@ export class RedactionPolicy {
     const found = [...findPersonalData(text, this.#personal)]
     if (this.#patterns.length === 0) return found
     let work = text.length * this.size
-    // One pass for all patterns, by a state machine of bounded memory. A pattern that matches is compiled for its places.
-    for (const index of this.#patternSet.match(text)) {
-      const { size, source } = this.#patterns[index] ?? { size: 0, source: "" }
-      const compiled = compilePattern(source)
-      if (Result.isFailure(compiled)) continue
+    // One pass for all patterns, by a state machine of bounded memory. Each pattern that matches then finds its places.
+    const matching = new Set(this.#patternSet.match(text))
+    for (const pattern of this.#patterns.filter((_, index) => matching.has(index))) {
       for (let from = 0; from < text.length;) {
-        work += (text.length - from) * size
+        work += (text.length - from) * pattern.size
         if (work > MAX_WORK) return [{ start: 0, end: text.length }]
-        const match = compiled.success.find(text, from)
+        const match = pattern.find(text, from)
         if (match === undefined) break
         if (match.end > match.start) found.push(match)
         from = Math.max(match.end, from + 1)
@@ -119,13 +110,13 @@ export class RedactionPolicy {
   }
 }
 
-const setOf = (expressions: ReadonlyArray<Expression>, anchor: number, memory: number): RE2Set => {
+const setOf = (expressions: ReadonlyArray<LinearPattern>, anchor: number, memory: number): RE2Set => {
   const set = new RE2Set(anchor, 0, memory)
-  for (const { source } of expressions) set.add(RE2JS.translateRegExp(source))
+  for (const { source } of expressions) set.add(source)
   return set
 }
 
-const totalSize = (expressions: ReadonlyArray<Expression>): number =>
+const totalSize = (expressions: ReadonlyArray<LinearPattern>): number =>
   expressions.reduce((total, { size }) => total + size, 0)
 
 /** Finds nothing and excepts nothing. */
@@ -167,8 +158,8 @@ const compileAll = (
   list: ReadonlyArray<RedactionPattern>,
   at: string,
   faults: Array<PatternFault>
-): ReadonlyArray<Expression> => {
-  const compiled: Array<Expression> = []
+): ReadonlyArray<LinearPattern> => {
+  const compiled: Array<LinearPattern> = []
   let classSize = 0
   for (const [index, { pattern }] of list.entries()) {
     const result = compilePattern(pattern)
@@ -177,7 +168,7 @@ const compileAll = (
       continue
     }
     const { size, test } = result.success
-    compiled.push({ source: pattern, size })
+    compiled.push(result.success)
     classSize += result.success.classSize
     if (classSize > MAX_TOTAL_CLASS_SIZE) {
       faults.push({

@@ -1,6 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Result } from "effect"
 import fc from "fast-check"
+import { RE2JS } from "re2js"
+import { vi } from "vitest"
 import {
   KnownValues,
   noKnownValues,
@@ -83,6 +85,23 @@ describe("redaction by the rules of an organization", () => {
       [REDACTED]: REDACTED,
       other: 770112345678
     })
+  })
+
+  it("compiles its patterns once, not for each text", () => {
+    const known = policyOf({ patterns: named("EMP-[0-9]{6}", "(?i)project [a-z]+fish") })
+    const compile = vi.spyOn(RE2JS, "compile")
+    try {
+      assert.strictEqual(redactText("EMP-004711: Project Swordfish", known), "[REDACTED]: [REDACTED]")
+      assert.strictEqual(compile.mock.calls.length, 0)
+    } finally {
+      compile.mockRestore()
+    }
+  })
+
+  it("a pattern matches spaces and line ends as in ECMAScript", () => {
+    const known = policyOf({ patterns: named("PNR\\s[0-9]{4}"), exceptions: named("PNR\\s0000") })
+    assert.strictEqual(redactText("PNR\u00a01234, PNR\u30005678", known), "[REDACTED], [REDACTED]")
+    assert.strictEqual(redactText("PNR\u00a00000", known), "PNR\u00a00000")
   })
 
   it("finds a match at each place of a long text", () => {

@@ -29,6 +29,8 @@ const STEPS_A_UNIT = 16
 
 /** A regular expression that matches in time linear in the text's length (RE2), whatever the pattern. */
 export interface LinearPattern {
+  /** The pattern in RE2 syntax. */
+  readonly source: string
   /** Steps of its program: 4 for `[a-z]+`, 1,002 for `\\p{L}{1000}`. Matching takes at most characters times steps. */
   readonly size: number
   /** Estimated size of its character classes, in code points: 4,000,000 take some 120 ms to compile. */
@@ -186,6 +188,7 @@ export const compilePattern = (pattern: string): Result.Result<LinearPattern, st
       )
     const compiled = RE2JS.compile(source)
     return Result.succeed({
+      source,
       size: compiled.programSize(),
       classSize,
       test: (text) => compiled.test(text),
