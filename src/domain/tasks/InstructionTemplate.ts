@@ -44,9 +44,10 @@ export const templateVariables = (instructions: string): ReadonlyArray<TemplateV
 export const templateFault = (instructions: string, schema: JsonSchema): string | undefined => {
   const variables = templateVariables(instructions)
   if (variables.length > MAX_VARIABLES) return `Expected at most ${MAX_VARIABLES} variables`
+  const work = { left: MAX_JUDGED }
   for (const { path, text } of variables) {
     if (path.includes("")) return `${text} has an empty name`
-    if (!mayHave(schema, path, schema))
+    if (!mayHave(schema, { path, root: schema, work }))
       return `${text} is not in the input: the input schema has no such field`
   }
   return undefined
@@ -98,37 +99,45 @@ const valueAt = (value: Schema.Json, path: ReadonlyArray<string>): Schema.Json |
 /** References that are followed: one may refer to itself. */
 const MAX_REFERENCES = 32
 
+/** Parts of the schema that are judged for all variables together. Each may lead to two others, so that there are many ways to a name. */
+const MAX_JUDGED = 10_000
+
+/** The judgement of a path in a schema. */
+interface Judging {
+  readonly path: ReadonlyArray<string>
+  readonly root: JsonSchema
+  readonly work: { left: number }
+}
+
 /**
- * Whether a value that fits the schema may have something at the path. It may, unless a schema on the way allows no members but others, or
- * only values without members. Keywords that this does not read are taken to allow everything.
+ * Whether a value that fits the schema may have something at the rest of the path. It may, unless a schema on the way allows no members but
+ * others, or only values without members. Keywords that this does not read, and what it has no work left for, are taken to allow everything.
  */
-const mayHave = (
-  schema: Schema.Json | undefined,
-  path: ReadonlyArray<string>,
-  root: JsonSchema,
-  references = 0
-): boolean => {
-  const [name, ...rest] = path
+const mayHave = (schema: Schema.Json | undefined, judging: Judging, at = 0, references = 0): boolean => {
+  const { path, root, work } = judging
+  const name = path[at]
   if (schema === false) return false
-  if (name === undefined || !isObject(schema) || references > MAX_REFERENCES) return true
+  if (name === undefined || !isObject(schema) || references > MAX_REFERENCES || work.left <= 0) return true
+  work.left--
   const { $ref, items, patternProperties, prefixItems, properties, type } = schema
   const target = typeof $ref === "string" ? referenced($ref, root) : undefined
-  if (target !== undefined && !mayHave(target, path, root, references + 1)) return false
+  if (target !== undefined && !mayHave(target, judging, at, references + 1)) return false
   const types = typeof type === "string" ? [type] : isJsonArray(type) ? type : ["object", "array"]
+  const mayHaveRest = (next: Schema.Json | undefined) => mayHave(next, judging, at + 1, references)
   const asObject = (): boolean => {
     const property = memberOf(properties, name)
-    if (property !== undefined) return mayHave(property, rest, root, references)
+    if (property !== undefined) return mayHaveRest(property)
     if (isObject(patternProperties) && Object.keys(patternProperties).length > 0) return true
     const hasApplicators = ["$ref", "$dynamicRef", "allOf", "anyOf", "oneOf", "if", "dependentSchemas"].some(
       (keyword) => keyword in schema
     )
     if (schema["unevaluatedProperties"] === false && !hasApplicators) return false
-    return mayHave(schema["additionalProperties"], rest, root, references)
+    return mayHaveRest(schema["additionalProperties"])
   }
   const asArray = (): boolean => {
     if (!/^\d{1,9}$/.test(name)) return false
     const item = isJsonArray(prefixItems) ? prefixItems[Number(name)] : undefined
-    return mayHave(item ?? items, rest, root, references)
+    return mayHaveRest(item ?? items)
   }
   return (types.includes("object") && asObject()) || (types.includes("array") && asArray())
 }

@@ -93,6 +93,23 @@ describe("instructions with variables", () => {
     assert.match(templateFault("{{input.a..b}}", {}) ?? "", /empty name/)
   })
 
+  it("are judged in bounded time, however the parts of the input schema refer to each other", () => {
+    const last = 31
+    const definitions = Object.fromEntries(
+      Array.from({ length: last + 1 }, (_, index) => [
+        `D${index}`,
+        {
+          properties: { a: { $ref: "#/$defs/D0" } },
+          ...(index === last ? {} : { $ref: `#/$defs/D${index + 1}` })
+        }
+      ])
+    )
+    const schema = { $ref: "#/$defs/D0", $defs: definitions }
+    const began = performance.now()
+    assert.isUndefined(templateFault(`{{input${".a".repeat(last + 2)}}}`, schema))
+    assert.isBelow(performance.now() - began, 1_000)
+  })
+
   it("are read in linear time, whatever they contain", () => {
     const hostile = `${"{{input.".repeat(12_000)}${"{{ ".repeat(1_000)}{{input.${" ".repeat(3_000)}`
     const before = performance.now()
