@@ -51,6 +51,24 @@ const setVisible = (page: Page, isVisible: boolean): Promise<unknown> =>
     `Object.defineProperty(document, "hidden", { value: ${!isVisible}, configurable: true }); document.dispatchEvent(new Event("visibilitychange"))`
   )
 
+/** Hides a page, which closes its event stream, lets Grace approve the pending step of its organization, and shows the page again. */
+const approveWhileHidden = (page: Page, organization: string) =>
+  Effect.gen(function* () {
+    const { client } = yield* Countersign
+    yield* Effect.promise(async () => {
+      const closed = page.waitForEvent("requestfailed", (request) => request.url().includes("/inbox/stream"))
+      await setVisible(page, false)
+      await closed
+    })
+    const grace = yield* client({ preset: "reviewer", name: "Grace" }, organization)
+    const { approvals } = yield* grace.approvals.list({ query: { status: "pending" } })
+    yield* grace.approvals.decide({
+      params: { id: approvals[0]!.approval_id },
+      payload: { decision: "approve" }
+    })
+    yield* Effect.promise(() => setVisible(page, true))
+  })
+
 layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Approvals page", (it) => {
   const test = skipWithoutBrowser(it)
 
@@ -432,7 +450,6 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Appro
 
     test("without locks, a hidden page closes its event stream and catches up when it becomes visible", () =>
       Effect.gen(function* () {
-        const { client } = yield* Countersign
         const { page } = yield* openSignedIn(yield* keyIn("away", { preset: "reviewer" }), "/approvals")
         yield* Effect.promise(async () => {
           await page.addInitScript(() => Reflect.deleteProperty(Navigator.prototype, "locks"))
@@ -442,21 +459,10 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Appro
         yield* Effect.promise(async () => {
           await page.getByRole("option", { name: /mail\.send/ }).click()
           await page.getByRole("button", { name: "Approve" }).waitFor()
-          const closed = page.waitForEvent("requestfailed", (request) =>
-            request.url().includes("/inbox/stream")
-          )
-          await setVisible(page, false)
-          await closed
         })
-        const grace = yield* client({ preset: "reviewer", name: "Grace" }, "away")
-        const { approvals } = yield* grace.approvals.list({ query: { status: "pending" } })
-        yield* grace.approvals.decide({
-          params: { id: approvals[0]!.approval_id },
-          payload: { decision: "approve" }
-        })
+        yield* approveWhileHidden(page, "away")
         assert.strictEqual((yield* Fiber.join(waiting)).decision, "allow")
         yield* Effect.promise(async () => {
-          await setVisible(page, true)
           await page.getByText("Approved by Grace").waitFor()
           assert.strictEqual(await page.getByRole("button", { name: "Approve" }).count(), 0)
         })
@@ -464,7 +470,6 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Appro
 
     test("what closed while a page was away is in its list of closed approvals", () =>
       Effect.gen(function* () {
-        const { client } = yield* Countersign
         const { page } = yield* openSignedIn(
           yield* keyIn("missed", { preset: "reviewer" }),
           "/approvals?tab=closed"
@@ -475,21 +480,10 @@ layer(environment, { excludeTestServices: true, timeout: "120 seconds" })("Appro
           await page.reload()
           await page.getByText("No closed approvals").waitFor()
           await page.getByRole("button", { name: "Pending 1" }).waitFor()
-          const closed = page.waitForEvent("requestfailed", (request) =>
-            request.url().includes("/inbox/stream")
-          )
-          await setVisible(page, false)
-          await closed
         })
-        const grace = yield* client({ preset: "reviewer", name: "Grace" }, "missed")
-        const { approvals } = yield* grace.approvals.list({ query: { status: "pending" } })
-        yield* grace.approvals.decide({
-          params: { id: approvals[0]!.approval_id },
-          payload: { decision: "approve" }
-        })
+        yield* approveWhileHidden(page, "missed")
         assert.strictEqual((yield* Fiber.join(waiting)).decision, "allow")
         yield* Effect.promise(async () => {
-          await setVisible(page, true)
           await page.getByRole("button", { name: /mail\.send/ }).waitFor()
         })
       }).pipe(Effect.scoped, Effect.orDie))

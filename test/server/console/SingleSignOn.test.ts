@@ -26,6 +26,29 @@ const decodeObject = Schema.decodeUnknownSync(
   Schema.fromJsonString(Schema.Record(Schema.String, Schema.Json))
 )
 
+/** The claims of a logout token about Ada, issued now. */
+const logoutClaims = (provider: { readonly issuer: string; readonly clientId: string }) => {
+  const now = Math.floor(Date.now() / 1_000)
+  return {
+    iss: provider.issuer,
+    aud: provider.clientId,
+    iat: now,
+    exp: now + 120,
+    jti: "one",
+    sub: "ada",
+    events: { "http://schemas.openid.net/event/backchannel-logout": {} }
+  }
+}
+
+/** Sends a logout token to the service at a URL. */
+const sendLogout = (url: string, token: string) =>
+  Effect.promise(() =>
+    fetch(`${url}/console/single-sign-on/logout`, {
+      method: "POST",
+      body: new URLSearchParams({ logout_token: token })
+    })
+  )
+
 /** A browser's cookies and navigations, without its pages. */
 class Navigator {
   readonly cookies = new Map<string, string>()
@@ -539,23 +562,9 @@ describe("SingleSignOn", () => {
         assert.isNull(yield* Effect.promise(() => first.browser.session(url)))
         assert.isNotNull(yield* Effect.promise(() => second.browser.session(url)))
 
-        const send = (token: string) =>
-          Effect.promise(() =>
-            fetch(`${url}/console/single-sign-on/logout`, {
-              method: "POST",
-              body: new URLSearchParams({ logout_token: token })
-            })
-          )
-        const now = Math.floor(Date.now() / 1_000)
-        const token = {
-          iss: provider.issuer,
-          aud: provider.clientId,
-          iat: now,
-          exp: now + 120,
-          jti: "one",
-          sub: "ada",
-          events: { "http://schemas.openid.net/event/backchannel-logout": {} }
-        }
+        const send = (token: string) => sendLogout(url, token)
+        const token = logoutClaims(provider)
+        const now = token.iat
         const { events: _events, ...idToken } = token
         const { sub: _sub, ...nobody } = token
         for (const refused of [
@@ -614,21 +623,7 @@ describe("SingleSignOn", () => {
     withProvider((provider, url) =>
       Effect.gen(function* () {
         const { browser } = yield* signIn(url)
-        const now = Math.floor(Date.now() / 1_000)
-        const body = new URLSearchParams({
-          logout_token: provider.signToken({
-            iss: provider.issuer,
-            aud: provider.clientId,
-            iat: now,
-            exp: now + 120,
-            jti: "one",
-            sub: "ada",
-            events: { "http://schemas.openid.net/event/backchannel-logout": {} }
-          })
-        })
-        const send = Effect.promise(() =>
-          fetch(`${url}/console/single-sign-on/logout`, { method: "POST", body })
-        )
+        const send = sendLogout(url, provider.signToken(logoutClaims(provider)))
         provider.failing = "/jwks"
         assert.strictEqual((yield* send).status, 503)
         provider.failing = undefined
@@ -642,21 +637,7 @@ describe("SingleSignOn", () => {
   it.live("the provider is asked to send a logout again that a key signs which is not read yet", () =>
     withProvider((provider, url) =>
       Effect.gen(function* () {
-        const now = Math.floor(Date.now() / 1_000)
-        const send = Effect.suspend(() => {
-          const body = new URLSearchParams({
-            logout_token: provider.signToken({
-              iss: provider.issuer,
-              aud: provider.clientId,
-              iat: now,
-              exp: now + 120,
-              jti: "one",
-              sub: "ada",
-              events: { "http://schemas.openid.net/event/backchannel-logout": {} }
-            })
-          })
-          return Effect.promise(() => fetch(`${url}/console/single-sign-on/logout`, { method: "POST", body }))
-        })
+        const send = Effect.suspend(() => sendLogout(url, provider.signToken(logoutClaims(provider))))
         assert.strictEqual((yield* send).status, 200)
         yield* Effect.promise(() => provider.stop())
         yield* Effect.promise(() => provider.restart())
